@@ -38,7 +38,7 @@ def decode_request(name: str, body: bytes) -> Request[Any]:
         raise Refused("no such capability", Error.INVALID_REQUEST.code, f"{name!r} is not known")
     try:
         request: Request[Any] = msgspec.msgpack.decode(body, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(f"{name} cannot be read", Error.INVALID_REQUEST.code, str(error)) from None
     return request
 

@@ -20,6 +20,9 @@ HELD: Final = web.RequestKey("held", Share)
 RETRY_AFTER_SECONDS: Final = 5
 LINGER_SECONDS: Final = 2.0
 LINGER_BYTES_MAX: Final = 256 * 1024
+_ENDED: Final = (web.RequestPayloadError, HttpProcessingError, ConnectionError, RuntimeError)
+"""The errors of reading a body that is malformed or cut off. aiohttp raises a plain `RuntimeError`
+if the connection has closed before the first read."""
 _ELEMENT_MARKS: Final = (b",", b"[", b"{")
 PIECE_BYTES: Final = 128 * 1024
 """aiohttp waits for the client behind each 64 KiB that are written."""
@@ -87,7 +90,7 @@ async def _linger(request: web.Request) -> None:
                 await asyncio.sleep(LINGER_SECONDS)
             while not body.is_eof():
                 await body.readany()
-    except (TimeoutError, web.RequestPayloadError, HttpProcessingError):
+    except (TimeoutError, *_ENDED):
         # The connection is closed behind a response whose request is not whole.
         return
 
@@ -118,7 +121,7 @@ async def read_body(request: web.Request, *, large: bool = False) -> bytearray:
     except TimeoutError:
         detail = f"the body did not arrive within {limits.body_ms} ms"
         raise Problem(408, "Too slow", detail) from None
-    except (web.RequestPayloadError, HttpProcessingError, ConnectionError):
+    except _ENDED:
         # Its chunks or its compression are malformed, or the connection has ended.
         raise Problem(400, "Malformed body", "the body is malformed or cut off") from None
     return body

@@ -136,11 +136,12 @@ async def create_partitions(request: KafkaRequest, service: Service) -> Any:
     )
     answer = await service.carry_out(command, PartitionsCreated, who=str(request.principal))
     decided = iter(answer.topics)
+    # A name that is given twice is answered once, as by Kafka.
     results = [
         next(decided)
-        if each.name in allowed
-        else refused(PartitionsAdded, access, ALTER_TOPIC, each.name, name=each.name)
-        for each in asked
+        if name in allowed
+        else refused(PartitionsAdded, access, ALTER_TOPIC, name, name=name)
+        for name in dict.fromkeys(each.name for each in asked)
     ]
     return request.respond(results=map(outcome, results))
 

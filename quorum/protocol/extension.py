@@ -84,5 +84,5 @@ def details_of(message: Any, kind: type[T]) -> T | None:
 def _decode(message: Any, encoded: bytes, kind: type[T]) -> T:
     try:
         return msgspec.msgpack.decode(encoded, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(message.__api_key__, message.__version__, f"extension: {error}") from None

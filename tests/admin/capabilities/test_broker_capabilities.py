@@ -119,7 +119,10 @@ async def test_a_malformed_request_is_refused_with_the_field_that_is_wrong(
         assert words in answer.error_message
 
 
-@pytest.mark.parametrize("body", [b"", b"\x81", b"\xc1", b"\x91" * 5_000, b"\x01"])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\x81", b"\xc1", b"\x91" * 5_000, b"\x01", b"\x81\xa1\xff\x01"],
+)
 async def test_bytes_that_are_no_request_are_refused(tmp_path: Path, body: bytes) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
         answer = await client.ask(

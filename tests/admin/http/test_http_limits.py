@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.streams import StreamReader
+from aiohttp.test_utils import make_mocked_request
 
+from admin.http.bodies import LIMITS, read_body
 from admin.http.limits import SMALL_BYTES, Account, HttpLimits, Share, network_of
+from admin.http.problems import Problem
 from tests.admin.http.raw_http import PAUSE, Connection, listening
 from tests.support.controllers import a_controller
 
@@ -200,6 +205,16 @@ async def test_a_malformed_body_is_answered_400_without_a_stack_trace(
         assert (await http.ask("GET", "/v1/quorum")).status == 200
     assert not [each for each in caplog.records if each.exc_info]
     assert "secret" not in caplog.text
+
+
+async def test_a_body_of_a_connection_that_has_closed_before_is_cut_off() -> None:
+    loop = asyncio.get_running_loop()
+    app = web.Application()
+    app[LIMITS] = HttpLimits()
+    body = StreamReader(BaseProtocol(loop), 1024, loop=loop)
+    request = make_mocked_request("POST", PLAN, app=app, payload=body)
+    with pytest.raises(Problem, match="cut off"):
+        await read_body(request)
 
 
 def test_an_account_is_bounded_in_total_and_by_address() -> None:

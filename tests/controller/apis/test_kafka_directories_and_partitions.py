@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from quorum.protocol.apis import ApiKey
-from tests.controller.apis.samples import assign_replicas_to_dirs, create_partitions
+from tests.controller.apis.samples import TIMEOUT, assign_replicas_to_dirs, create_partitions
 from tests.support.broker_requests import created, joined, registration
 from tests.support.controllers import CLUSTER_ID, a_controller
 from tests.support.kafka_client import Form, kafka_client
@@ -101,3 +101,19 @@ async def test_topics_grow_and_each_has_its_own_answer(tmp_path: Path, version: 
         topic = node.controller.image.topic_named("t")
         assert topic is not None
         assert len(topic.partitions) == 4
+
+
+async def test_a_topic_that_is_named_twice_is_refused_once(tmp_path: Path) -> None:
+    form = Form(ApiKey.CREATE_PARTITIONS, 3)
+    named = [
+        form.part("CreatePartitionsTopic", name=each, count=2, assignments=None) for each in "aba"
+    ]
+    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
+        answer = await client.send(
+            form, form.request(topics=tuple(named), timeout=TIMEOUT, validate_only=False)
+        )
+        assert [(each.name, each.error_code.value) for each in answer.results] == [
+            ("a", 42),
+            ("b", 3),
+        ]
+        assert answer.results[0].error_message == "topic a is named 2 times"
