@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from quorum import process_log
 from quorum.log.errors import StorageError
 from quorum.ports import LogFailure
 from quorum.transport import audit_log
@@ -43,11 +44,7 @@ def run_process(node: Callable[[], Coroutine[Any, Any, None]], *failures: type[E
         # The assertions guard safety, and `python -O` removes them.
         sys.stderr.write("metaquorum does not run under python -O: its assertions must hold\n")
         return 1
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    logging.basicConfig(level=logging.INFO, handlers=[process_log.handler()])
     descriptors = raise_limit()
     if descriptors < DESCRIPTORS_FEW:
         logger.warning(

@@ -22,10 +22,10 @@ TEXT_CHARACTERS_MAX: Final = 400
 _OTHERS: Final = ("", "")
 
 
-def printable(text: str) -> str:
-    """Return `text` cut to `TEXT_CHARACTERS_MAX`, without characters that a terminal obeys."""
-    if len(text) > TEXT_CHARACTERS_MAX:
-        text = f"{text[:TEXT_CHARACTERS_MAX]}..."
+def printable(text: str, characters_max: int = TEXT_CHARACTERS_MAX) -> str:
+    """Return `text` cut to `characters_max`, without characters that a terminal obeys."""
+    if len(text) > characters_max:
+        text = f"{text[:characters_max]}..."
     if text.isprintable():
         return text
     return "".join(
