@@ -130,6 +130,14 @@ KIND ?= both
 fire: $(VENV)/installed ## kill, hold up and cut off real controllers under load, and judge what is left (ROUNDS=50 SEED=7)
 	$(PYTHON_M) chaos.processes --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
+FRAMES ?= 200000
+LISTENER ?=
+AS ?=
+
+.PHONY: fuzz
+fuzz: $(VENV)/installed ## send hostile frames to each listener of real nodes, and judge what is left (FRAMES=200000 SEED=7 LISTENER=broker AS=user)
+	$(PYTHON_M) chaos.fuzz --frames $(FRAMES) $(if $(SEED),--seed $(SEED)) $(if $(LISTENER),--listener $(LISTENER)) $(if $(AS),--as $(AS)) $(ARGS)
+
 .PHONY: bench
 bench: $(MEASURED) ## measure on this machine, beside etcd, Kafka and PySyncObj, and write docs/performance.md
 	$(MEASURE_M) bench.beside_others --write docs/performance.md $(ARGS)

@@ -7,7 +7,7 @@ import random
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -17,6 +17,7 @@ from quorum.core.vocabulary import uuid_to_text
 
 STOP_SECONDS: Final = 10.0
 _TREE: Final = Path(__file__).parents[2]
+PROGRAM: Final = ("-m", "admin.cli.main")
 _SETTING: Final = "METAQUORUM_"
 """How a variable of the environment begins that is a setting."""
 
@@ -36,11 +37,18 @@ class Nodes:
         settings: Mapping[str, str],
         rng: random.Random,
         voters: Iterable[int] | None = None,
+        *,
+        of_node: Callable[[int], Mapping[str, str]] = lambda _id: {},
+        program: Sequence[str] = PROGRAM,
     ) -> None:
-        """`voters` found the cluster, by default all; the others observe."""
+        """`voters` found the cluster, by default all; the others observe.
+
+        The settings `of_node` win over what every node needs; `program` is run by Python.
+        """
         self.folder = folder
         self.ids = tuple(ids)
         self.network = network
+        self._program = program
         self._processes: dict[int, Process] = {}
         self._killed: list[Process] = []
         self.cluster_id = uuid_to_text(UUID(int=rng.getrandbits(128), version=4)).replace("-", "A")
@@ -57,7 +65,9 @@ class Nodes:
                 "log.dir": str(self.data(id)),
                 "quorum.voters": known,
             }
-            lines = [f"{name}={value}\n" for name, value in {**settings, **own}.items()]
+            lines = [
+                f"{name}={value}\n" for name, value in {**settings, **own, **of_node(id)}.items()
+            ]
             self._settings(id).write_text("".join(lines), encoding="utf-8")
 
     def home(self, id: int) -> Path:
@@ -85,7 +95,7 @@ class Nodes:
         for id in ids:
             assert id not in self._processes, f"node {id} runs"
             await self.network.up(id)
-            command = [sys.executable, "-m", "admin.cli.main", "start", "--config"]
+            command = [sys.executable, *self._program, "start", "--config"]
             with (self.home(id) / "node.log").open("ab") as log:
                 self._processes[id] = await asyncio.create_subprocess_exec(
                     *self.network.command(id, [*command, str(self._settings(id))]),
@@ -127,6 +137,14 @@ class Nodes:
         code = await self._processes.pop(id).wait()
         self.network.down(id)
         return code
+
+    def exit_codes(self) -> Mapping[int, int]:
+        """The exit codes of the nodes that have ended by themselves."""
+        return {
+            id: process.returncode
+            for id, process in self._processes.items()
+            if process.returncode is not None
+        }
 
     def check(self) -> None:
         """Raise `NodeEnded` if a node has ended by itself, or has logged an error."""

@@ -60,6 +60,8 @@ class KafkaRequest:
     """True if it has an idempotency key and may be repeated."""
     host: str = "127.0.0.1"
     """The IP address of the client that asks."""
+    peer: str = ""
+    """The host and port that the request came from, for the log."""
     listener: str = ""
     """The name of the listener that it came to."""
     door: Origin = Origin.KAFKA
@@ -152,6 +154,7 @@ def decode_inbound(inbound: InboundRequest) -> KafkaRequest:
         inbound.principal,
         client_id=inbound.client_id,
         host=inbound.client_host,
+        peer=inbound.peer,
         listener=inbound.listener,
     )
 

@@ -141,7 +141,8 @@ class Router:
             return refuse(request, refused.code, refused.words)
         except Exception:
             # One request must not end the node; the log has the cause.
-            logger.exception("Failed to answer %s v%d", request.api_key, request.version)
+            what = f"{api_name(request.api_key)} v{request.version}"
+            logger.exception("Failed to answer %s of %s", what, request.peer or request.host)
             message = "the controller failed; see its log"
             return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
         finally:

@@ -1,0 +1,241 @@
+"""One run: start the nodes, warm them up, send the frames, and judge what is left."""
+
+import asyncio
+import random
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from admin.client.admin_client import AdminClient, AdminError
+from chaos.fuzz.attack import Orders, Sent, Target, frames_of
+from chaos.fuzz.cluster import BROKER, USER, Caller, FuzzedCluster
+from chaos.fuzz.judge import (
+    GROWTH_BYTES_MAX,
+    Culprits,
+    NodeState,
+    Observation,
+    Report,
+    name_of,
+    problems,
+    written_records,
+)
+from chaos.fuzz.values import FUZZED_TOPIC
+from chaos.fuzz.witness import TOPIC, Probe, Witness
+from chaos.processes.nodes import PROGRAM, NodeEnded
+from controller.quorum_description import QuorumDescription
+
+START_SECONDS: Final = 60.0
+SETTLE_SECONDS: Final = 15.0
+"""The time after the last frame in which memory may be given back."""
+POLL_SECONDS: Final = 0.2
+WARM_UP_SHARE: Final = 20
+"""The frames of the warm-up are one for so many."""
+WARM_UP_MIN: Final = 400
+_WARM_UP: Final = 1 << 40
+
+
+class RunFailed(Exception):
+    """The run cannot go on; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be run."""
+
+    seed: int
+    first: int
+    frames: int
+    targets: Sequence[Target]
+    caller: Caller
+    controllers: int
+    program: Sequence[str] = PROGRAM
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """The frames at one listener, and what was seen meanwhile, by the id of each node."""
+
+    target: Target
+    orders: Orders
+    sent: Sent
+    seconds: float
+    before: QuorumDescription
+    after: QuorumDescription
+    rss_before: Mapping[int, int]
+    rss_after: Mapping[int, int]
+    said: Mapping[int, str]
+    probes: Sequence[Probe]
+
+
+class Run:
+    """One run in a new folder."""
+
+    def __init__(self, wish: Wish, folder: Path) -> None:
+        self._wish = wish
+        self._folder = folder
+        self._cluster = FuzzedCluster(
+            folder / "cluster",
+            wish.caller,
+            controllers=wish.controllers,
+            rng=random.Random(wish.seed),
+            program=wish.program,
+        )
+
+    async def carry_out(self) -> list[Report]:
+        """Carry out the run; raises `RunFailed` or `NodeEnded` if it cannot begin."""
+        cluster = self._cluster
+        witness = Witness(cluster)
+        try:
+            await cluster.start()
+            await self._until_up(witness.client)
+            return await self._fuzz(witness)
+        finally:
+            await witness.close()
+            await cluster.nodes.close()
+
+    async def _until_up(self, client: AdminClient) -> None:
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while not await self._is_up(client):
+                    self._cluster.nodes.check()
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError:
+            raise RunFailed(f"the nodes were not up after {START_SECONDS:g} s") from None
+        for name in (TOPIC, FUZZED_TOPIC):
+            await client.create_topic(name, partitions=1, replication_factor=1)
+
+    async def _is_up(self, client: AdminClient) -> bool:
+        try:
+            brokers = await client.brokers()
+            quorum = await client.describe_quorum()
+        except AdminError:
+            return False
+        alive = [each for each in brokers if each.id == BROKER]
+        return bool(alive) and all(each.last_fetch_ms >= 0 for each in quorum.voters)
+
+    async def _fuzz(self, witness: Witness) -> list[Report]:
+        async with witness:
+            stages = [await self._stage(witness, target) for target in self._wish.targets]
+        lost = await witness.read_back()
+        end = await witness.client.describe_quorum()
+        codes = self._cluster.nodes.exit_codes()
+        await self._cluster.nodes.stop()
+        data = self._cluster.nodes.data(end.leader_id)
+        ends = [*(each.before.high_watermark for each in stages[1:]), end.high_watermark]
+        return [
+            self._report(stage, lost, codes, written_records(data, stage.before.high_watermark, to))
+            for stage, to in zip(stages, ends, strict=True)
+        ]
+
+    async def _stage(self, witness: Witness, target: Target) -> "_Stage":
+        """Send the frames to one listener."""
+        wish, loop = self._wish, asyncio.get_running_loop()
+        orders = self._orders(target)
+        warm_up = max(wish.frames // WARM_UP_SHARE, min(WARM_UP_MIN, wish.frames))
+        await self._send(msgspec.structs.replace(orders, first=_WARM_UP, frames=warm_up))
+        said, rss = self._said(), self._rss()
+        before = await witness.client.describe_quorum()
+        begun = loop.time()
+        sent = await self._send(orders)
+        seconds = loop.time() - begun
+        after_rss = await self._settled(rss)
+        after = await witness.client.describe_quorum()
+        since = {id: text[len(said[id]) :] for id, text in self._said().items()}
+        probes = witness.take_probes()
+        return _Stage(target, orders, sent, seconds, before, after, rss, after_rss, since, probes)
+
+    def _report(
+        self,
+        stage: "_Stage",
+        lost: Sequence[str],
+        codes: Mapping[int, int],
+        written: Mapping[str, int],
+    ) -> Report:
+        seen = Observation(
+            caller=self._wish.caller,
+            nodes=[
+                NodeState(
+                    name_of(id),
+                    stage.rss_before[id],
+                    stage.rss_after[id],
+                    stage.said[id],
+                    codes.get(id),
+                )
+                for id in self._cluster.nodes.ids
+            ],
+            leader_before=(stage.before.leader_id, stage.before.leader_epoch),
+            leader_after=(stage.after.leader_id, stage.after.leader_epoch),
+            probes=stage.probes,
+            lost=lost,
+            written=written,
+        )
+        culprits = Culprits(Path(stage.orders.journal), frames_of(stage.orders))
+        return Report(
+            seed=self._wish.seed,
+            listener=stage.target.value,
+            seconds=stage.seconds,
+            sent=stage.sent,
+            seen=seen,
+            problems=problems(seen, culprits),
+        )
+
+    def _orders(self, target: Target) -> Orders:
+        wish, cluster = self._wish, self._cluster
+        match target:
+            case Target.CONTROLLER:
+                places = [cluster.address_of(id) for id in cluster.controllers]
+            case Target.BROKER:
+                places = [cluster.address_of(BROKER)]
+            case Target.HTTP:
+                places = [cluster.http_of(id) for id in cluster.controllers]
+        is_http, is_user = target is Target.HTTP, wish.caller is Caller.USER
+        return Orders(
+            seed=wish.seed,
+            first=wish.first,
+            frames=wish.frames,
+            target=target,
+            is_harmless=wish.caller is Caller.STRANGER,
+            addresses=tuple(places),
+            is_tls=wish.caller.protocol.has_tls,
+            login=cluster.login(USER) if is_user and not is_http else None,
+            authorization=f"Bearer {cluster.token(USER)}" if is_user and is_http else None,
+            journal=str(self._folder / f"{target.value}.journal"),
+        )
+
+    async def _send(self, orders: Orders) -> Sent:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "chaos.fuzz.attack"), stdin=PIPE, stdout=PIPE, stderr=PIPE
+        )
+        try:
+            out, said = await process.communicate(msgspec.json.encode(orders))
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            raise RunFailed(f"the sender of the frames failed: {said.decode()}")
+        return msgspec.json.decode(out, type=Sent)
+
+    def _said(self) -> Mapping[int, str]:
+        return {id: self._cluster.nodes.said(id) for id in self._cluster.nodes.ids}
+
+    def _rss(self) -> Mapping[int, int]:
+        return {id: self._cluster.rss_bytes(id) for id in self._cluster.nodes.ids}
+
+    async def _settled(self, before: Mapping[int, int]) -> Mapping[int, int]:
+        """Return the memory once it is within its bound, or has had its time."""
+        deadline = asyncio.get_running_loop().time() + SETTLE_SECONDS
+        while True:
+            after = self._rss()
+            settled = all(after[id] - before[id] <= GROWTH_BYTES_MAX for id in after)
+            if settled or asyncio.get_running_loop().time() >= deadline:
+                return after
+            await asyncio.sleep(POLL_SECONDS)
+
+
+__all__ = ["NodeEnded", "Run", "RunFailed", "Target", "Wish"]
