@@ -40,7 +40,7 @@ from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.request_limits import METADATA_LOG_FETCH_BYTES_MAX
 from quorum.transport.audit_log import AuditLog
 from quorum.transport.exposure import exposures, is_local
-from quorum.transport.limits import ServerLimits
+from quorum.transport.limits import DESCRIPTORS_RESERVED, ServerLimits
 from quorum.transport.listener import Listener, listen_at, named
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.security.credentials import ImageCredentials, LateCredentials
@@ -305,9 +305,11 @@ async def _listen_kafka(
     is_loaded: Callable[[], bool],
     parts: AsyncExitStack,
 ) -> Coroutine[Any, Any, None]:
+    http_connections_max = 0 if config.http is None else config.http.limits.connections_max
     limits = ServerLimits(
         connections_max=config.connections_max,
         connections_per_address_max=config.connections_per_address_max,
+        descriptors_reserved=DESCRIPTORS_RESERVED + http_connections_max,
         request_bytes_of={ApiKey.FETCH: METADATA_LOG_FETCH_BYTES_MAX},
     )
     server = Server(

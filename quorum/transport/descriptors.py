@@ -24,12 +24,12 @@ def raise_limit() -> int:
 class DescriptorShare:
     """The descriptors that connections may use: all but those in other use, and a reserve.
 
-    `reserved` is at most a quarter of the limit.
+    The reserve is at most half of the limit.
     """
 
     def __init__(self, reserved: int) -> None:
         limit = _number(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        self.total = limit - min(reserved, limit // 4)
+        self.total = limit - min(reserved, limit // 2)
         self._others = 0
         self._looked_seconds: float | None = None
 

@@ -26,6 +26,9 @@ TURN_REQUESTS_MAX: Final = 128
 TURN_REQUESTS_OF_CONNECTION_MAX: Final = 16
 """Requests of one connection in one turn, if others wait for theirs, or if it is served first."""
 
+DESCRIPTORS_RESERVED: Final = 256
+"""Of a node whose listener is its only one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
@@ -38,9 +41,9 @@ class ServerLimits:
     connections_per_address_max: int = CONNECTIONS_PER_ADDRESS_MAX
     """The same of one address (`max.connections.per.ip`)."""
 
-    descriptors_reserved: int = 256
-    """File descriptors of the process that connections leave free, for files and for connections
-    to others; at most a quarter of the limit of the process."""
+    descriptors_reserved: int = DESCRIPTORS_RESERVED
+    """File descriptors of the process that connections leave free, for files, for connections to
+    others, and for other listeners; at most half of the limit of the process."""
 
     frame_bytes_max: int = FRAME_BYTES_MAX
 

@@ -106,6 +106,8 @@ class Server:
                 security.tls,
                 make,
                 self._terms.refusal_log,
+                refusal=self._handshake_refusal,
+                of_address_max=self._limits.connections_per_address_max,
                 make_plaintext=make_plaintext if security.accepts_plaintext else None,
             )
             self._tls_listeners.append(door)
@@ -184,14 +186,29 @@ class Server:
             return self._make_room(connection, host, full)
         if open_before >= self._limits.connections_max:
             full = f"{open_before} connections are open, which is the limit"
-        elif not self._descriptors.has_room(open_before + 1, connection.used_at_seconds):
-            full = f"more than {self._descriptors.total} file descriptors are in use (ulimit -n)"
         else:
-            return None
-        most_common, _ = self._of_host.most_common(1)[0]
-        return self._make_room(connection, most_common, full)
+            return self._descriptor_refusal(open_before + 1, connection)
+        return self._make_room(connection, self._most_common_host(), full)
 
-    def _make_room(self, connection: InboundConnection, host: str, full: str) -> str | None:
+    def _handshake_refusal(self) -> str | None:
+        """Return why no further TLS handshake begins now, or None."""
+        return self._descriptor_refusal(len(self._connections) + 1, None)
+
+    def _descriptor_refusal(
+        self, connections: int, connection: InboundConnection | None
+    ) -> str | None:
+        """Return None if the descriptors suffice, also for the TLS handshakes under way."""
+        connections += sum(each.handshakes for each in self._tls_listeners)
+        if self._descriptors.has_room(connections, asyncio.get_running_loop().time()):
+            return None
+        full = f"more than {self._descriptors.total} file descriptors are in use (ulimit -n)"
+        return self._make_room(connection, self._most_common_host(), full)
+
+    def _most_common_host(self) -> str:
+        found = self._of_host.most_common(1)
+        return found[0][0] if found else ""
+
+    def _make_room(self, connection: InboundConnection | None, host: str, full: str) -> str | None:
         """Close a connection of `host` that is of no use; return `full` if there is none.
 
         That is one that has sent no request yet, or none for long. So idle connections, however

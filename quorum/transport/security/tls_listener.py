@@ -82,12 +82,20 @@ class TlsListener:
         make: Callable[[], asyncio.BaseProtocol],
         refusal_log: RefusalLog,
         *,
+        refusal: Callable[[], str | None] = lambda: None,
+        of_address_max: int = HANDSHAKES_OF_ADDRESS_MAX,
         make_plaintext: Callable[[], asyncio.BaseProtocol] | None = None,
     ) -> None:
-        """`make_plaintext` makes the protocol of a connection without TLS; None refuses those."""
+        """`refusal` returns why the process has no room for a further handshake, or None.
+
+        An address has at most `of_address_max` handshakes, as it has connections.
+        `make_plaintext` makes the protocol of a connection without TLS; None refuses those.
+        """
         self._sockets = sockets
         self._tls = tls
         self._make = make
+        self._process_refusal = refusal
+        self._of_address_max = min(of_address_max, HANDSHAKES_OF_ADDRESS_MAX)
         self._make_plaintext = make_plaintext
         self._refusal_log = refusal_log
         self._loop = asyncio.get_running_loop()
@@ -174,12 +182,12 @@ class TlsListener:
     def _refusal(self, host: str) -> str | None:
         """Return why no handshake with this address begins now, or None."""
         under_way = self._of_address[host]
-        if under_way >= HANDSHAKES_OF_ADDRESS_MAX:
+        if under_way >= self._of_address_max:
             return f"{under_way} TLS handshakes of its address are under way, which is the limit"
         failures = self.failures.count(host)
         if failures and len(self._handshakes) >= HANDSHAKES_CROWDED:
             return f"{failures} TLS handshakes of its address have failed, and many are under way"
-        return None
+        return self._process_refusal()
 
     async def _shake_hands(self, accepted: socket.socket, host: str, peer: str) -> None:
         failures: list[ssl.SSLError] = []

@@ -138,11 +138,11 @@ class Recorder(Handler):
 
 @asynccontextmanager
 async def secured(
-    security: ListenerSecurity, handler: Handler | None = None
+    security: ListenerSecurity, handler: Handler | None = None, **bounds: int
 ) -> AsyncIterator[tuple[Server, int, Recorder]]:
     recorder = handler if isinstance(handler, Recorder) else Recorder()
     # The requests of these tests carry bytes of any length in a Vote.
-    limits = ServerLimits(request_bytes_of={ApiKey.VOTE: FRAME_BYTES_MAX})
+    limits = ServerLimits(request_bytes_of={ApiKey.VOTE: FRAME_BYTES_MAX}, **bounds)
     server = Server(
         recorder, offered=OFFERED, name="listener", clock_ms=monotonic_ms, limits=limits
     )

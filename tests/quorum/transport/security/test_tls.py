@@ -320,6 +320,27 @@ def test_handshakes_that_never_end_are_bounded_and_others_go_on(
     assert "handshakes of its address are under way, which is the limit" in caplog.text
 
 
+def test_an_address_has_no_more_handshakes_than_connections(
+    run: Run, authority: Authority, tmp_path: Path
+) -> None:
+    files = authority.files(tmp_path, "server")
+
+    async def go() -> None:
+        listener = ssl_listener(server_tls(files))
+        async with secured(listener, connections_per_address_max=3) as (server, port, _):
+            silent = [await asyncio.open_connection(HOST, port) for _ in range(8)]
+            try:
+                for reader, _ in silent[3:]:
+                    assert await reader.read() == b""
+                (door,) = server._tls_listeners
+                assert door.handshakes == 3
+            finally:
+                for _, writer in silent:
+                    writer.close()
+
+    run(go())
+
+
 def test_pem_in_the_settings_takes_one_line(run: Run, authority: Authority) -> None:
     issued = authority.issue("server").encrypted("open sesame")
     one_line = " ".join(issued.key.split("\n"))
