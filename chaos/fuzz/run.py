@@ -56,6 +56,29 @@ class Wish:
     program: Sequence[str] = PROGRAM
 
 
+async def until_up(cluster: FuzzedCluster, client: AdminClient) -> None:
+    """Wait until all nodes serve, and create the topics; raises `RunFailed` or `NodeEnded`."""
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            while not await _is_up(client):
+                cluster.nodes.check()
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        raise RunFailed(f"the nodes were not up after {START_SECONDS:g} s") from None
+    for name in (TOPIC, FUZZED_TOPIC):
+        await client.create_topic(name, partitions=1, replication_factor=1)
+
+
+async def _is_up(client: AdminClient) -> bool:
+    try:
+        brokers = await client.brokers()
+        quorum = await client.describe_quorum()
+    except AdminError:
+        return False
+    alive = [each for each in brokers if each.id == BROKER]
+    return bool(alive) and all(each.last_fetch_ms >= 0 for each in quorum.voters)
+
+
 @dataclass(frozen=True, slots=True)
 class _Stage:
     """The frames at one listener, and what was seen meanwhile, by the id of each node."""
@@ -92,31 +115,11 @@ class Run:
         witness = Witness(cluster)
         try:
             await cluster.start()
-            await self._until_up(witness.client)
+            await until_up(cluster, witness.client)
             return await self._fuzz(witness)
         finally:
             await witness.close()
             await cluster.nodes.close()
-
-    async def _until_up(self, client: AdminClient) -> None:
-        try:
-            async with asyncio.timeout(START_SECONDS):
-                while not await self._is_up(client):
-                    self._cluster.nodes.check()
-                    await asyncio.sleep(POLL_SECONDS)
-        except TimeoutError:
-            raise RunFailed(f"the nodes were not up after {START_SECONDS:g} s") from None
-        for name in (TOPIC, FUZZED_TOPIC):
-            await client.create_topic(name, partitions=1, replication_factor=1)
-
-    async def _is_up(self, client: AdminClient) -> bool:
-        try:
-            brokers = await client.brokers()
-            quorum = await client.describe_quorum()
-        except AdminError:
-            return False
-        alive = [each for each in brokers if each.id == BROKER]
-        return bool(alive) and all(each.last_fetch_ms >= 0 for each in quorum.voters)
 
     async def _fuzz(self, witness: Witness) -> list[Report]:
         async with witness:

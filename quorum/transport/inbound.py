@@ -31,6 +31,7 @@ from quorum.transport.buffers import body_of, parts_of, write_out
 from quorum.transport.limits import (
     LARGE_REQUEST_BYTES,
     TURN_REQUESTS_OF_CONNECTION_MAX,
+    TURN_REQUESTS_OF_FIRST_MAX,
     ServerLimits,
 )
 from quorum.transport.refusal_log import RefusalLog
@@ -373,7 +374,7 @@ class InboundConnection(asyncio.Protocol):
     def _has_turn(self, taken: int) -> bool:
         """Return True if one more request, after `taken` others, may be handed on in this turn."""
         pacer = self._terms.pacer
-        if self.is_served_first and taken < TURN_REQUESTS_OF_CONNECTION_MAX:
+        if self.is_served_first and taken < TURN_REQUESTS_OF_FIRST_MAX:
             return True
         if taken >= TURN_REQUESTS_OF_CONNECTION_MAX and pacer.has_waiting:
             return False

@@ -23,8 +23,11 @@ TURN_NS: Final = 5_000_000
 """The time for which a listener hands on requests in one turn of the event loop."""
 TURN_REQUESTS_MAX: Final = 128
 """The same in requests: what they cost may come later in the turn."""
-TURN_REQUESTS_OF_CONNECTION_MAX: Final = 16
-"""Requests of one connection in one turn, if others wait for theirs, or if it is served first."""
+TURN_REQUESTS_OF_CONNECTION_MAX: Final = 4
+"""Requests of one connection in one turn, if others wait for theirs. A single request waits for so
+many of each connection of a flood."""
+TURN_REQUESTS_OF_FIRST_MAX: Final = 16
+"""The same of a connection that is served first, which needs no turn for them."""
 
 DESCRIPTORS_RESERVED: Final = 256
 """Of a node whose listener is its only one."""
