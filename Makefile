@@ -160,6 +160,10 @@ bench-kafka: $(MEASURED) ## measure beside Kafka's own controllers and write doc
 bench-scale: $(MEASURED) ## measure 2,000,000 partitions on 1,000 brokers and write docs/performance.md
 	$(MEASURE_M) bench.scale --write docs/performance.md $(ARGS)
 
+.PHONY: bench-hostile
+bench-hostile: $(MEASURED) ## attack a cluster in the ways that once stopped it, and print how long others wait
+	$(MEASURE_M) bench.hostile_requests $(ARGS)
+
 .PHONY: bench-lag
 bench-lag: $(VENV)/installed $(VENV)/spark ## measure lag reports and write docs/lag.md and docs/lag_scale.md; needs Java 17
 	$(PYTHON_M) bench.lag_scan --write docs/lag.md

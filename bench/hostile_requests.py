@@ -15,12 +15,13 @@ from typing import Final
 import click
 import msgspec
 
-from bench.hostile_rows import ROWS, Targets
+from bench.hostile_rows import ROWS, Place, Targets
 from bench.options import folder_option, only_option, workplace
 from chaos.fuzz.cluster import BROKER, Caller, FuzzedCluster
 from chaos.fuzz.judge import MIB, errors_in
 from chaos.fuzz.run import until_up
 from chaos.fuzz.witness import Witness
+from quorum.transport.address import Address
 
 QUIET_SECONDS: Final = 3.0
 """The time without an attack, before each one."""
@@ -39,6 +40,10 @@ async def _attack(name: str, targets: Targets) -> None:
         raise click.ClickException(f"the attack {name!r} failed")
 
 
+def _place(address: Address) -> Place:
+    return address.host, address.port
+
+
 async def _targets(witness: Witness, cluster: FuzzedCluster) -> Targets:
     quorum = await witness.client.describe_quorum()
     ids = sorted(cluster.controllers, key=lambda each: each != quorum.leader_id)
@@ -46,9 +51,9 @@ async def _targets(witness: Witness, cluster: FuzzedCluster) -> Targets:
         cluster_id=cluster.nodes.cluster_id,
         epoch=quorum.leader_epoch,
         ids=tuple(ids),
-        controllers=tuple(tuple(cluster.address_of(each)) for each in ids),
-        broker=tuple(cluster.address_of(BROKER)),
-        http=tuple(cluster.http_of(ids[0])),
+        controllers=tuple(map(_place, map(cluster.address_of, ids))),
+        broker=_place(cluster.address_of(BROKER)),
+        http=_place(cluster.http_of(ids[0])),
     )
 
 

@@ -190,9 +190,8 @@ async def foreign_pages(to: Targets) -> None:
 
 async def unread_pipelines(to: Targets) -> None:
     flood = framed(ApiKey.API_VERSIONS, 0, b"") * 2_000
-    places = (to.controllers[0], to.broker)
-    floods = [send(place, flood, reads=False, hold=3.0) for place in places for _ in range(40)]
-    await asyncio.gather(*floods)
+    for place in (to.controllers[0], to.broker):
+        await asyncio.gather(*(send(place, flood, reads=False, hold=3.0) for _ in range(40)))
 
 
 async def unfinished_frames(to: Targets) -> None:
@@ -231,8 +230,8 @@ ROWS: Final[Mapping[str, Callable[[Targets], Awaitable[None]]]] = {
     "1,100 idle connections": idle,
     "POST of a foreign page: pause, transfer of the lead": foreign_pages,
     "BeginQuorumEpoch with a forged leader": forged_leaders,
-    "80 connections that pipeline 2,000 requests and never read": unread_pipelines,
-    "120 frames of 15 MiB, each one byte short": unfinished_frames,
+    "40 connections that pipeline 2,000 requests and never read": unread_pipelines,
+    "60 frames of 15 MiB, each one byte short": unfinished_frames,
     "batches with garbage, 2^31-1 records, the last timestamp": bad_batches,
     "1,000 malformed HTTP requests": malformed_http,
 }
