@@ -1,4 +1,4 @@
-"""How long others wait while a stranger attacks: `make bench-hostile`.
+"""Measure the waits of others while a stranger attacks: `make bench-hostile`.
 
 Three controllers and an embedded broker run without TLS, SASL and authorizer. One well-behaved
 client commits, produces and asks by HTTP all the time, from another address than the attacker.

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from chaos.fuzz.cluster import Caller
-from chaos.fuzz.run import NodeEnded, Run, RunFailed, Target, Wish
+from chaos.fuzz.run import NodeEnded, Run, RunFailed, RunSettings, Target
 
 FRAMES_MAX: Final = 100_000_000
 
@@ -61,7 +61,7 @@ def main(
     failed = False
     for target in map(Target, targets or [each.value for each in Target]):
         for caller in map(Caller, callers or [each.value for each in Caller]):
-            wish = Wish(
+            settings = RunSettings(
                 seed=chosen,
                 first=first,
                 frames=frames,
@@ -69,18 +69,20 @@ def main(
                 caller=caller,
                 controllers=controllers,
             )
-            failed |= not _passes(wish, Path(tempfile.mkdtemp(prefix="fuzz-", dir=folder)), keep)
+            failed |= not _passes(
+                settings, Path(tempfile.mkdtemp(prefix="fuzz-", dir=folder)), keep
+            )
     if failed:
         raise SystemExit(1)
 
 
-def _passes(wish: Wish, folder: Path, keep: bool) -> bool:
+def _passes(settings: RunSettings, folder: Path, keep: bool) -> bool:
     """Carry out a run and print its report; keep the folder if asked to, or if it has failed."""
-    click.echo(f"seed {wish.seed}, folder {folder}", err=True)
+    click.echo(f"seed {settings.seed}, folder {folder}", err=True)
     try:
-        reports = asyncio.run(Run(wish, folder).carry_out())
+        reports = asyncio.run(Run(settings, folder).carry_out())
     except (RunFailed, NodeEnded) as failure:
-        where = f"seed {wish.seed}; the folder {folder} is kept"
+        where = f"seed {settings.seed}; the folder {folder} is kept"
         raise click.ClickException(f"{failure} ({where})") from None
     for report in reports:
         click.echo(report)

@@ -66,7 +66,7 @@ class Target(Enum):
 
 
 class Orders(msgspec.Struct, kw_only=True, frozen=True):
-    """What is sent where."""
+    """The frames to send, and their destination."""
 
     seed: int
     first: int
@@ -81,7 +81,7 @@ class Orders(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Sent(msgspec.Struct, kw_only=True):
-    """What was sent, and what came of it."""
+    """The frames that were sent, and their outcome."""
 
     frames: int = 0
     bytes: int = 0

@@ -35,7 +35,7 @@ _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 class Caller(Enum):
-    """Who sends the frames, and so what the nodes ask of their clients."""
+    """The sender of the frames, which decides how the nodes are secured."""
 
     STRANGER = "stranger"
     """Nodes without TLS, SASL or an authorizer: everybody may do everything."""

@@ -85,7 +85,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What is sent at one go, and where it came from."""
+    """The bytes that are sent at one go, and their origin."""
 
     number: int
     kind: Kind

@@ -44,8 +44,8 @@ class RunFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What is to be run."""
+class RunSettings:
+    """The settings of a run."""
 
     seed: int
     first: int
@@ -98,15 +98,15 @@ class _Stage:
 class Run:
     """One run in a new folder."""
 
-    def __init__(self, wish: Wish, folder: Path) -> None:
-        self._wish = wish
+    def __init__(self, settings: RunSettings, folder: Path) -> None:
+        self._settings = settings
         self._folder = folder
         self._cluster = FuzzedCluster(
             folder / "cluster",
-            wish.caller,
-            controllers=wish.controllers,
-            rng=random.Random(wish.seed),
-            program=wish.program,
+            settings.caller,
+            controllers=settings.controllers,
+            rng=random.Random(settings.seed),
+            program=settings.program,
         )
 
     async def carry_out(self) -> list[Report]:
@@ -123,7 +123,7 @@ class Run:
 
     async def _fuzz(self, witness: Witness) -> list[Report]:
         async with witness:
-            stages = [await self._stage(witness, target) for target in self._wish.targets]
+            stages = [await self._stage(witness, target) for target in self._settings.targets]
         lost = await witness.read_back()
         end = await witness.client.describe_quorum()
         codes = self._cluster.nodes.exit_codes()
@@ -137,11 +137,12 @@ class Run:
 
     async def _stage(self, witness: Witness, target: Target) -> "_Stage":
         """Send the frames to one listener."""
-        wish, loop = self._wish, asyncio.get_running_loop()
+        settings, loop = self._settings, asyncio.get_running_loop()
         orders = self._orders(target)
-        warm_up = max(wish.frames // WARM_UP_SHARE, min(WARM_UP_MIN, wish.frames))
+        warm_up = max(settings.frames // WARM_UP_SHARE, min(WARM_UP_MIN, settings.frames))
+        said = self._said()
         await self._send(msgspec.structs.replace(orders, first=_WARM_UP, frames=warm_up))
-        said, rss = self._said(), self._rss()
+        rss = self._rss()
         before = await witness.client.describe_quorum()
         begun = loop.time()
         sent = await self._send(orders)
@@ -160,7 +161,7 @@ class Run:
         written: Mapping[str, int],
     ) -> Report:
         seen = Observation(
-            caller=self._wish.caller,
+            caller=self._settings.caller,
             nodes=[
                 NodeState(
                     name_of(id),
@@ -179,7 +180,7 @@ class Run:
         )
         culprits = Culprits(Path(stage.orders.journal), frames_of(stage.orders))
         return Report(
-            seed=self._wish.seed,
+            seed=self._settings.seed,
             listener=stage.target.value,
             seconds=stage.seconds,
             sent=stage.sent,
@@ -188,7 +189,7 @@ class Run:
         )
 
     def _orders(self, target: Target) -> Orders:
-        wish, cluster = self._wish, self._cluster
+        settings, cluster = self._settings, self._cluster
         match target:
             case Target.CONTROLLER:
                 places = [cluster.address_of(id) for id in cluster.controllers]
@@ -196,15 +197,15 @@ class Run:
                 places = [cluster.address_of(BROKER)]
             case Target.HTTP:
                 places = [cluster.http_of(id) for id in cluster.controllers]
-        is_http, is_user = target is Target.HTTP, wish.caller is Caller.USER
+        is_http, is_user = target is Target.HTTP, settings.caller is Caller.USER
         return Orders(
-            seed=wish.seed,
-            first=wish.first,
-            frames=wish.frames,
+            seed=settings.seed,
+            first=settings.first,
+            frames=settings.frames,
             target=target,
-            is_harmless=wish.caller is Caller.STRANGER,
+            is_harmless=settings.caller is Caller.STRANGER,
             addresses=tuple(places),
-            is_tls=wish.caller.protocol.has_tls,
+            is_tls=settings.caller.protocol.has_tls,
             login=cluster.login(USER) if is_user and not is_http else None,
             authorization=f"Bearer {cluster.token(USER)}" if is_user and is_http else None,
             journal=str(self._folder / f"{target.value}.journal"),
@@ -241,4 +242,4 @@ class Run:
             await asyncio.sleep(POLL_SECONDS)
 
 
-__all__ = ["NodeEnded", "Run", "RunFailed", "Target", "Wish"]
+__all__ = ["NodeEnded", "Run", "RunFailed", "RunSettings", "Target"]
