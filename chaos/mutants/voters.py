@@ -76,7 +76,7 @@ VOTERS: Final = (
         new="    if True:\n",
         caught_by=("liveness",),
         directed="quorum_voters_removed_ahead",
-        seed=43,
+        seed=87,
     ),
     Mutant(
         name="a leader ignores the higher epoch in the pre-vote of a removed voter",

@@ -14,7 +14,7 @@ from typing import Final
 from chaos.hostile.node import HostileNode
 from chaos.invariants.history import CLOSES, OPENS
 from chaos.invariants.orphaned_files import check_orphaned_files
-from chaos.invariants.voter_sets import has_majority
+from chaos.invariants.voter_sets import founders, has_majority, names
 from chaos.nemesis.nemesis import WISH_EVERY_MS, Nemesis
 from chaos.nemesis.operator import Operator
 from chaos.simulation import clients
@@ -163,16 +163,20 @@ class Simulation:
         self._commit_more(COMMITS_HEALED, "a hostile node keeps the quorum from commits")
 
     def _bring_epoch(self, ahead_before: frozenset[ReplicaId]) -> None:
-        """Elect anew if replicas stay in a higher epoch than the leader.
+        """Elect anew if replicas that the leader's log does not name stay in a higher epoch.
 
-        Nobody whom the log does not name brings a leader that is heard into a higher epoch: such a
-        replica waits for the next election, and here the operator does not let it wait.
+        A leader that is heard follows none of them there: they wait for the next election, and here
+        the operator does not let them wait.
         """
         world = self.world
         led = max(
             (each for each in world.processes.values() if each.serves), key=_epoch, default=None
         )
-        ahead = {each.id for each in world.processes.values() if led and _epoch(each) > _epoch(led)}
+        ahead = {
+            each.id
+            for each in world.processes.values()
+            if led and _epoch(each) > _epoch(led) and not _is_named(led, each)
+        }
         if led is not None and ahead & ahead_before:
             world.note("an election brings the epoch of who was ahead")
             world.cut_power(led.id)
@@ -397,6 +401,15 @@ class Simulation:
 def _epoch(process: Process) -> int:
     """The epoch on the disk of a process."""
     return process.machine.durable.vote.epoch
+
+
+def _is_named(leader: Process, process: Process) -> bool:
+    """True if the log of the leader names this replica as a voter, now or earlier."""
+    sets = leader.machine.durable.assigned or [founders(tuple(leader.machine.config.voters))]
+    namesakes = [voter for each in sets for voter in each.voters if voter.id == process.id]
+    # A directory that is known replaces the founder of unknown directory.
+    exact = [each for each in namesakes if each.directory_id.int]
+    return any(names(each, process.machine.key) for each in exact or namesakes)
 
 
 def simulate(seed: int) -> Report:

@@ -94,7 +94,9 @@ def test_a_node_that_leads_nobody_says_farewell_at_once() -> None:
 
 def following(world: World) -> Done:
     """Replica 1 follows 2, and has asked it for records; who answers for 2."""
-    known = BeginQuorumEpochRequest(epoch=Epoch(1), leader=ReplicaId(2))
+    known = BeginQuorumEpochRequest(
+        epoch=Epoch(1), leader=ReplicaId(2), voter=ReplicaKey(ReplicaId(1))
+    )
     world.replica.asked(Asker(1), known)
     world.settle()
     return fetches(world)[-1][1]
