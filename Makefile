@@ -115,7 +115,7 @@ test-compiled: $(COMPILED)/installed $(VENV)/spark ## the whole suite against wh
 	$(COMPILED_M) pytest -o pythonpath= $(SPREAD) -m "not long and not interpreted" $(ARGS)
 
 .PHONY: long
-long: $(VENV)/installed ## moves of real processes under fire and with Kafka's brokers
+long: $(VENV)/installed ## what takes minutes: faults of real processes, older releases of Kafka, a Spark cluster, hostile frames
 	$(PYTEST) -m long $(ARGS)
 
 .PHONY: golden

@@ -69,12 +69,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with what takes longest: Spark, then the modules that start processes and wait.
+    """Begin with what takes longest: Spark, the modules that start processes, and many seeds.
 
     Under `--rewrite`, leave out every test that records nothing.
     """
-    slow = {item.path for item in items if item.get_closest_marker("process")}
-    items.sort(key=lambda item: (not item.nodeid.startswith(ON_SPARK), item.path not in slow))
+    marked = {
+        name: {item.path for item in items if item.get_closest_marker(name)}
+        for name in ("process", "thorough")
+    }
+    items.sort(
+        key=lambda item: (
+            not item.nodeid.startswith(ON_SPARK),
+            *(item.path not in paths for paths in marked.values()),
+        )
+    )
     if not config.getoption("--rewrite"):
         return
     recording = [item for item in items if "rewrite" in getattr(item, "fixturenames", ())]

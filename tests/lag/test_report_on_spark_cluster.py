@@ -17,7 +17,7 @@ from lag.request import ReportRequest
 from tests.lag.copied_logs import CUT_BYTES, copy_of
 from tests.support.tree import ROOT
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 COMMAND_SECONDS_MAX = 600
 COMPILED_QUICKLY = "-XX:TieredStopAtLevel=1"

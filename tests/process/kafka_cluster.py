@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from admin.client.admin_client import AdminClient
 from admin.model import TopicDescription
 from admin.tools.local_cluster import LocalCluster
@@ -19,7 +21,7 @@ from tests.process.kafka_groups import PARTITIONS, group_traffic
 from tests.process.kafka_traffic import Traffic
 from tests.support.kafka_tools import runtime
 
-VERSIONS: Final = ("4.2.0", "3.9.1")
+VERSIONS: Final = ("4.2.0", pytest.param("3.9.1", marks=pytest.mark.long))
 REPLICATION_FACTOR: Final = 3
 SESSION_MS: Final = 5_000
 # A session outlives three heartbeats that come late or not at all, as with Kafka's own numbers.

@@ -22,7 +22,7 @@ from tests.process.kafka_foreign_records import configs, write
 from tests.process.one_kafka_broker import BROKER_ID, PATIENCE_SECONDS, KafkaBroker
 from tests.process.two_kafka_brokers import (
     BYTES_PER_S,
-    RELEASES,
+    OLDEST_IN_LONG,
     SECOND,
     TwoBrokers,
     two_kafka_brokers,
@@ -48,7 +48,7 @@ async def until_rate_is(broker: KafkaBroker, broker_id: int, name: str, rate: st
             await nap()
 
 
-@pytest.mark.parametrize(("version", "level"), RELEASES)
+@pytest.mark.parametrize(("version", "level"), OLDEST_IN_LONG)
 async def test_brokers_throttle_what_a_controller_tells_them_to(
     version: str, level: int, tmp_path: Path
 ) -> None:
@@ -115,7 +115,7 @@ async def begin(node: Node, topic: str, bytes_per_s: int = 0) -> int:
     return started.move_id
 
 
-@pytest.mark.parametrize(("version", "level"), RELEASES)
+@pytest.mark.parametrize(("version", "level"), OLDEST_IN_LONG)
 async def test_a_throttled_move_leaves_no_throttle_on_a_broker_that_is_down(
     version: str, level: int, tmp_path: Path
 ) -> None:

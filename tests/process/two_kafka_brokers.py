@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from admin.client.producer import Producer
 from quorum.records.encode import ClientRecord
 from statemachine.image.image import Image
@@ -20,6 +22,8 @@ from tests.support.controllers import Node, a_controller
 from tests.support.kafka_tools import runtime
 
 RELEASES: Final = [("3.9.1", 21), ("4.2.0", 29)]
+OLDEST_IN_LONG: Final = [pytest.param("3.9.1", 21, marks=pytest.mark.long), ("4.2.0", 29)]
+"""The same where a test takes long, and the releases differ little."""
 SECOND: Final = 102
 BYTES_PER_S: Final = 10_000
 """A rate at which what a topic of `fill` holds takes minutes."""
