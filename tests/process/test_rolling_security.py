@@ -34,6 +34,8 @@ LEVEL = 29
 TOPIC = "orders"
 AUTHORIZER = ("authorizer.class.name", "super.users")
 SECONDS_MAX = 240
+PAUSE_SECONDS = 0.01
+"""Between two records: more of them would prove nothing, and take both cores."""
 
 
 @asynccontextmanager
@@ -48,6 +50,7 @@ async def writing(bootstrap: Sequence[Address], config: ClientConfig) -> AsyncIt
                 sent = await producer.send(TOPIC, -1, [ClientRecord(0, None, b"%d" % count)])
                 await sent
                 count += 1
+                await asyncio.sleep(PAUSE_SECONDS)
             assert count
 
         tasks.create_task(write())
