@@ -1,4 +1,4 @@
-"""A node with a planted fault, for a test of what looks for it: DescribeAcls raises."""
+"""A node with a planted fault, for a test of what looks for it: DescribeClientQuotas raises."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,6 +15,6 @@ async def _planted(*_: Any) -> Any:
 
 vars(router)["APIS"] = {
     **APIS,
-    ApiKey.DESCRIBE_ACLS: replace(APIS[ApiKey.DESCRIBE_ACLS], handle=_planted),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: replace(APIS[ApiKey.DESCRIBE_CLIENT_QUOTAS], handle=_planted),
 }
 metaquorum()
