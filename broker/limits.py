@@ -86,8 +86,11 @@ REQUEST_BYTES_MAX: Final = FRAME_BYTES_MAX
 """One request; a larger one closes its connection."""
 FETCH_ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
 """Bytes of records in one response to a consumer, whatever it requests."""
-DELAYED_FETCHES_MAX: Final = 10_000
-"""Fetches that may wait for records; a further one is answered at once."""
+DELAYED_PARTITIONS_MAX: Final = 400_000
+"""Partitions of all fetches that wait for records, about half a KiB each; one address gets half of
+them. A further fetch is answered at once."""
+DELAYED_FETCH_PARTITIONS_MIN: Final = 40
+"""What a fetch of fewer partitions counts as."""
 FETCH_WAIT_MS_MAX: Final = 30_000
 """The longest wait of a fetch, whatever it requests."""
 SWEEP_MS: Final = 25

@@ -10,6 +10,7 @@ without copying the records, byte-identical to kio; kio writes the older version
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -17,7 +18,8 @@ from uuid import UUID
 
 from broker.authorization import OPEN, BrokerRights
 from broker.limits import (
-    DELAYED_FETCHES_MAX,
+    DELAYED_FETCH_PARTITIONS_MIN,
+    DELAYED_PARTITIONS_MAX,
     FETCH_ANSWER_BYTES_MAX,
     FETCH_WAIT_MS_MAX,
     REPLICA_FETCH_ANSWER_BYTES_MAX,
@@ -116,6 +118,13 @@ class DelayedFetch:
         ]
         self._parts = [part for _, parts in self._topics for part in parts]
         self.partitions = tuple({part.partition: None for part in self._parts if part.partition})
+        self.size = max(len(self._parts), DELAYED_FETCH_PARTITIONS_MIN)
+        """What it counts as among the delayed fetches, repeated partitions included."""
+
+    @property
+    def host(self) -> str:
+        """The address of the client."""
+        return self._request.client_host
 
     @property
     def is_gone(self) -> bool:
@@ -316,6 +325,9 @@ class FetchApi(PartitionListener):
         self._by_partition: dict[Partition, dict[DelayedFetch, None]] = {}
         self.delayed: dict[DelayedFetch, None] = {}
         """The delayed fetches, oldest first."""
+        self._delayed_of_host: Counter[str] = Counter()
+        """The sizes of the delayed fetches of each address, and of all."""
+        self._delayed_size = 0
         self._replicas: dict[tuple[int, int], DelayedFetch] = {}
         """The last delayed fetch of each follower on each connection."""
         self._changed: dict[DelayedFetch, None] = {}
@@ -336,10 +348,13 @@ class FetchApi(PartitionListener):
             return
         fetch.begin()
         wait_ms = round(message.max_wait.total_seconds() * 1_000)
-        is_full = len(self.delayed) >= DELAYED_FETCHES_MAX
-        if wait_ms <= 0 or not fetch.partitions or fetch.is_satisfied() or is_full:
+        may_wait = wait_ms > 0 and fetch.partitions and not fetch.is_satisfied()
+        if not (may_wait and self._has_room(fetch)):
             fetch.finish()
             return
+        # A Produce that waits for followers must not keep their fetches from room.
+        request.forget_body()
+        self._count(fetch.host, fetch.size)
         fetch.deadline_ms = self._manager.now_ms() + min(wait_ms, FETCH_WAIT_MS_MAX)
         self.delayed[fetch] = None
         for partition in fetch.partitions:
@@ -347,6 +362,20 @@ class FetchApi(PartitionListener):
         if fetch.replica is not None:
             self._replicas[fetch.replica] = fetch
         self._sweeper.watch(self, fetch.deadline_ms)
+
+    def _has_room(self, fetch: DelayedFetch) -> bool:
+        """Return True if the fetch may wait."""
+        of_host = self._delayed_of_host[fetch.host] + fetch.size
+        return (
+            of_host <= DELAYED_PARTITIONS_MAX // 2
+            and self._delayed_size + fetch.size <= DELAYED_PARTITIONS_MAX
+        )
+
+    def _count(self, host: str, size: int) -> None:
+        self._delayed_size += size
+        self._delayed_of_host[host] += size
+        if not self._delayed_of_host[host]:
+            del self._delayed_of_host[host]
 
     def dismiss(self) -> None:
         """Complete all fetches: the broker stops."""
@@ -392,6 +421,7 @@ class FetchApi(PartitionListener):
 
     def _finish(self, fetch: DelayedFetch) -> None:
         del self.delayed[fetch]
+        self._count(fetch.host, -fetch.size)
         for partition in fetch.partitions:
             delayed = self._by_partition[partition]
             del delayed[fetch]

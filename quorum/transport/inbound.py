@@ -113,6 +113,11 @@ class InboundRequest:
         self.body = b""
         self._connection.answered(self)
 
+    def forget_body(self) -> None:
+        """Drop the body, which the handler has decoded, and its room: the answer may come late."""
+        self.body = b""
+        self._connection.give_back(self)
+
     def reject(self, reason: str) -> None:
         """Close the connection: the request cannot be answered."""
         self._connection.close_because(reason)
@@ -163,7 +168,6 @@ class InboundConnection(asyncio.Protocol):
         self._is_raw = False
         self.listener = security.name
         self.principal = ANONYMOUS
-        self.client_host = ""
         self._limits = terms.limits
         self.connection_id = connection_id
         self.peer = "unknown peer"
@@ -244,7 +248,7 @@ class InboundConnection(asyncio.Protocol):
 
     def answered(self, request: InboundRequest) -> None:
         """Send the response to `request`, and those that waited for it, if its turn has come."""
-        self._give_back(request)
+        self.give_back(request)
         if not self.is_open or not self._has_room():
             return
         pending = self._pending
@@ -259,6 +263,12 @@ class InboundConnection(asyncio.Protocol):
         if not self._is_flush_due:
             self._is_flush_due = True
             self._loop.call_soon(self._flush)
+
+    def give_back(self, request: InboundRequest) -> None:
+        """Give back the room of a large request."""
+        if request.large_bytes:
+            size_bytes, request.large_bytes = request.large_bytes, 0
+            self._terms.large.give_back(self.client_host, size_bytes)
 
     def close_because(self, reason: str) -> None:
         """Log the reason and close; ready responses still leave."""
@@ -279,7 +289,7 @@ class InboundConnection(asyncio.Protocol):
 
     def on_room(self, size_bytes: int) -> None:
         self._waits_for_room = False
-        self._large_bytes = size_bytes
+        self._hold(size_bytes)
         # The caller may be in the middle of an answer of another connection.
         self._loop.call_soon(self._pump)
 
@@ -380,6 +390,26 @@ class InboundConnection(asyncio.Protocol):
             return False
         return pacer.take()
 
+    def _requested(
+        self,
+        api_key: int,
+        version: int,
+        correlation_id: int,
+        client_id: str | None = None,
+        body: Data = b"",
+    ) -> InboundRequest:
+        """Return a request that awaits its answer; it takes over the room of its frame."""
+        request = InboundRequest(self, api_key, version, correlation_id, client_id, body)
+        request.large_bytes = self._large_bytes
+        self._hold(0)
+        self._pending.append(request)
+        return request
+
+    def _hold(self, size_bytes: int) -> None:
+        """Note the room that is taken for the frame that comes; its time begins anew."""
+        self._large_bytes = size_bytes
+        self._large_since_ms = None
+
     def _finds_room(self, frame: bytes | None) -> bool:
         """Take room for a frame, or for the one that has begun to come, if it is large; return
         False, and wait, if there is none."""
@@ -387,16 +417,11 @@ class InboundConnection(asyncio.Protocol):
         if size_bytes <= LARGE_REQUEST_BYTES or self._large_bytes:
             return True
         if self._terms.large.take(self.client_host, size_bytes):
-            self._large_bytes = size_bytes
+            self._hold(size_bytes)
             return True
         self._waits_for_room = True
         self._terms.large.wait(self, self.client_host, size_bytes)
         return False
-
-    def _give_back(self, request: InboundRequest) -> None:
-        if request.large_bytes:
-            size_bytes, request.large_bytes = request.large_bytes, 0
-            self._terms.large.give_back(self.client_host, size_bytes)
 
     def _forget_requests(self) -> None:
         """Nobody is answered any more: give back all memory."""
@@ -406,11 +431,16 @@ class InboundConnection(asyncio.Protocol):
         if self._waits_for_room:
             self._waits_for_room = False
             self._terms.large.forget(self)
-        if self._large_bytes:
-            size_bytes, self._large_bytes = self._large_bytes, 0
-            self._terms.large.give_back(self.client_host, size_bytes)
+        self._leave_room()
         for request in pending:
-            self._give_back(request)
+            self.give_back(request)
+
+    def _leave_room(self) -> None:
+        """Give back the room of a frame that becomes no request."""
+        size_bytes = self._large_bytes
+        if size_bytes:
+            self._hold(0)
+            self._terms.large.give_back(self.client_host, size_bytes)
 
     def _is_too_slow(self, now_ms: int) -> bool:
         if not self._large_bytes:
@@ -437,10 +467,8 @@ class InboundConnection(asyncio.Protocol):
             self.close_because(str(malformed))
             return
         body = body_of(frame, start)
-        request = InboundRequest(self, api_key, version, correlation_id, client_id, body)
+        request = self._requested(api_key, version, correlation_id, client_id, body)
         self.has_asked = True
-        request.large_bytes, self._large_bytes = self._large_bytes, 0
-        self._pending.append(request)
         try:
             self._handler(request)
         except Malformed as malformed:
@@ -448,9 +476,6 @@ class InboundConnection(asyncio.Protocol):
         except Exception:  # noqa: BLE001 - it is logged, with its stack, but not each time
             self._terms.refusal_log.failed(self.peer, str(request))
             self._close()
-        if api_key == ApiKey.FETCH:
-            # It has been read, and may wait long: followers must not wait for what waits for them.
-            self._give_back(request)
 
     def _check_size(self, api_key: int, version: int, size_bytes: int) -> None:
         bytes_max = self._limits.bytes_max_of(api_key)
@@ -465,8 +490,7 @@ class InboundConnection(asyncio.Protocol):
             return
         served = self._terms.offered.get(api_key)
         if api_key == ApiKey.API_VERSIONS and served is not None:
-            request = InboundRequest(self, api_key, version, correlation_id, None, b"")
-            self._pending.append(request)
+            request = self._requested(api_key, version, correlation_id)
             # The response header of its version may be unknown; KIP-511 asks for the plain one.
             request.answer(write_unsupported(self._terms.offered), flexible=False)
             return
@@ -484,15 +508,14 @@ class InboundConnection(asyncio.Protocol):
         try:
             client_id, start = read_request_header(frame, api_key, version)
             body = body_of(frame, start)
-            request = InboundRequest(self, api_key, version, correlation_id, client_id, body)
-            self._pending.append(request)
-            session.handle(request)
+            session.handle(self._requested(api_key, version, correlation_id, client_id, body))
         except Malformed as malformed:
             self.close_because(str(malformed))
 
     def _take_raw(self, frame: bytes) -> None:
         assert self._session is not None
         self._session.handle_raw(frame)
+        self._leave_room()
 
     def _begin_security(self) -> None:
         """Find out who the client is, by its certificate, or let it prove that first."""

@@ -1,10 +1,12 @@
 """Fetching from real brokers over real sockets, as consumers do."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.records.batch import outlines
 from quorum.records.decode import decode
@@ -53,6 +55,35 @@ async def test_a_fetch_waits_for_the_first_record(tmp_path: Path) -> None:
         await write(node, b"a")
         assert values((await waiting).records) == [b"a"]
         assert len(node.fetch_api.delayed) == 0
+
+
+async def test_fetches_that_wait_are_bounded_for_each_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that names the same partition 15,000 times keeps some MiB until it is answered."""
+    monkeypatch.setattr("broker.apis.fetch.DELAYED_PARTITIONS_MAX", 4 * 15_000)
+    async with cluster(tmp_path, 1) as brokers:
+        node = brokers[1]
+        await brokers.create("t", (1,))
+        request = fetch_request(node, "t", 0, wait_ms=20_000)
+        (topic,) = request.topics
+        many = replace(request, topics=(replace(topic, partitions=topic.partitions * 15_000),))
+        waiting = [brokers.spawn(node.call(ApiKey.FETCH, 12, many)) for _ in range(2)]
+        await until(lambda: len(node.fetch_api.delayed) == 2)
+        other = node.connect()
+        body = codec.encode_request_body(ApiKey.FETCH, 12, request)
+        reply = await other.call(ApiKey.FETCH, body, timeout_ms=20_000, version=12)
+        assert reply.decode().responses[0].partitions[0].records == b""
+        assert len(node.fetch_api.delayed) == 2
+        await other.close()
+        await write(node, b"a")
+        for answer in await asyncio.gather(*waiting):
+            assert values(answer.responses[0].partitions[0].records) == [b"a"]
+        # Now that they are answered, there is room again.
+        later = brokers.spawn(fetch(node, "t", 1, wait_ms=20_000))
+        await until(lambda: len(node.fetch_api.delayed) == 1)
+        await write(node, b"b")
+        assert values((await later).records) == [b"b"]
 
 
 async def test_a_fetch_that_waits_in_vain_is_answered_empty(tmp_path: Path) -> None:

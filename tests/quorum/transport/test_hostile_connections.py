@@ -148,6 +148,29 @@ def test_large_requests_hold_their_room_until_they_are_answered(run: Run) -> Non
     run(test())
 
 
+def test_who_sends_one_large_request_after_the_other_is_not_too_slow(run: Run) -> None:
+    """Whenever it is looked at, a request is under way, and never the same one."""
+
+    async def test() -> None:
+        clock = ManualClock()
+        limits = ServerLimits(large_request_ms_max=3_000, request_bytes_of={ApiKey.VOTE: MIB})
+        async with serving(Handler(), clock, limits) as (server, port), peer_of(port) as peer:
+            # All of one request, and the first half of the next one.
+            whole = vote(1, bytes(32 * KIB))
+            half = len(whole) // 2
+            peer.write(whole[:half])
+            for _ in range(10):
+                while not server.large_requests_bytes:  # noqa: ASYNC110 - no event tells it
+                    await asyncio.sleep(0)
+                clock.ms += 1_000
+                server.sweep(clock.ms)
+                peer.write(whole[half:] + whole[:half])
+                assert await peer.take_frame() == answer_to(1, bytes(32 * KIB))[4:]
+            assert server.connections == 1
+
+    run(test())
+
+
 def test_idle_connections_keep_nobody_out(run: Run) -> None:
     """At the limit, those that have never sent anything give way, the oldest first."""
 

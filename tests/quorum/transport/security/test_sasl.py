@@ -15,6 +15,7 @@ from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import decode_response, request_body
 from quorum.protocol.principal import KafkaPrincipal
 from quorum.transport import connection
+from quorum.transport.limits import LARGE_REQUEST_BYTES
 from quorum.transport.outcomes import Cause
 from quorum.transport.security import sasl_server
 from quorum.transport.security.credentials import DelegationTokenInfo, ScramMechanism
@@ -377,6 +378,28 @@ def test_a_session_that_is_not_renewed_ends(run: Run, caplog: pytest.LogCaptureF
 
     run(go())
     assert "its authentication has expired" in caplog.text
+
+
+@pytest.mark.parametrize("is_raw", [False, True])
+def test_the_room_of_a_long_sasl_message_is_given_back(run: Run, is_raw: bool) -> None:
+    password = "x" * 2 * LARGE_REQUEST_BYTES
+
+    async def go() -> None:
+        users = {"alice": Secret(password)}
+        async with (
+            secured(sasl_listener({"PLAIN": PlainServer(users)})) as (server, port, _),
+            peer_of(port) as peer,
+        ):
+            await shake(peer, "PLAIN", 0 if is_raw else 1)
+            message = f"\0alice\0{password}".encode()
+            if is_raw:
+                peer.write(framed(message))
+                assert await peer.take_frame() == b""
+            else:
+                await ask(peer, ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=message)
+            assert server.large_requests_bytes == 0
+
+    run(go())
 
 
 def test_nobody_becomes_another_by_re_authentication(run: Run) -> None:
