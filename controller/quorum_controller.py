@@ -81,15 +81,24 @@ ReadCallback = Callable[[T | Unavailable], None]
 class PendingCommand:
     """A command in the event queue and its callback."""
 
-    __slots__ = ("command", "done", "is_proposed", "proved")
+    __slots__ = ("command", "done", "is_proposed", "on_propose", "proved")
 
-    def __init__(self, command: Command, done: Done, *, proved: bool) -> None:
+    def __init__(
+        self, command: Command, done: Done, *, proved: bool, on_propose: Callable[[], None] | None
+    ) -> None:
         self.command = command
         self.done = done
         self.proved = proved
         """True if an answer without records must be linearizable."""
+        self.on_propose = on_propose
         self.is_proposed = False
         """True once its records are proposed: it may take effect whatever happens here."""
+
+    def propose(self) -> None:
+        """Note that its records are proposed."""
+        self.is_proposed = True
+        if self.on_propose is not None:
+            self.on_propose()
 
     def lose(self) -> None:
         """Answer that the lead is lost."""
@@ -178,11 +187,20 @@ class QuorumController:
             return ""
         return f", it is still replaying: {self.committed} of {self._loader.target} records"
 
-    def submit(self, command: Command, done: Done, *, proved: bool = False) -> None:
+    def submit(
+        self,
+        command: Command,
+        done: Done,
+        *,
+        proved: bool = False,
+        on_propose: Callable[[], None] | None = None,
+    ) -> None:
         """Decide `command` and call `done` with the answer, once all it rests on is committed.
 
         An answer that changes nothing also waits, if it is to be `proved`, until it is certain
-        that this node was the active controller when the command came.
+        that this node was the active controller when the command came. `on_propose`, for commands
+        with `proved`, is called before their records are appended: from then on they may take
+        effect, whatever the answer.
         """
         if self.active_epoch is None:
             done(Unavailable.NOT_ACTIVE)
@@ -194,7 +212,7 @@ class QuorumController:
             if answer is not None:
                 self._deferred.settle(answer, done)
                 return
-            pending = PendingCommand(command, done, proved=proved)
+            pending = PendingCommand(command, done, proved=proved, on_propose=on_propose)
             self._event_queue.add(self._carry_out(pending), pending.lose)
 
     def _decide_at_once(self, command: Command) -> Answer | None:
@@ -241,7 +259,7 @@ class QuorumController:
             before_last = sum(len(batch.values) for batch in batches[:-1])
             if not self._quorum.accepts(len(batches[-1].values), after=before_last):
                 return self._reason_to_refuse()
-            pending.is_proposed = True
+            pending.propose()
             decided = decision.decided
             # Its records go with the batches, one after the other.
             del decision

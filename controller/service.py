@@ -61,6 +61,9 @@ NO_AUTHORIZER: Final = (
 )
 """The refusal of every request about ACLs where nobody would enforce them, as in Kafka."""
 
+_MAY_BE_DONE: Final = (Error.REQUEST_TIMED_OUT, Error.NOT_LEADER_OR_FOLLOWER)
+"""The errors of the quorum after which a change may have taken effect all the same."""
+
 NEXT_LEADER_SECONDS_MAX: Final = 5.0
 """Time to wait for the new leader after a transfer."""
 
@@ -225,8 +228,11 @@ class Service:
         """Change the voters (KIP-595, KIP-853); a response without an error is committed."""
         if not self.controller.is_active:
             raise self._not_active(Unavailable.NOT_ACTIVE)
+        node = self.quorum.node
+        before = node.voters, node.target_voters
         response = await self.quorum.change(request)
-        self._audit(who, request, response)
+        is_changed = response.error in _MAY_BE_DONE or before != (node.voters, node.target_voters)
+        self._audit(who, request, response, is_changed=is_changed)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise self._not_active(Unavailable.LEAD_LOST)
         return response
@@ -237,8 +243,10 @@ class Service:
         """Hand the lead to `to`, or to the best voter, and wait until the new leader is known."""
         now = asyncio.get_running_loop().time
         began = now()
-        response = await self.quorum.change(TransferRequest(to))
-        self._audit(who, f"leader {'any' if to is None else to}", response)
+        asked = TransferRequest(to)
+        response = await self.quorum.change(asked)
+        is_changed = not response.error or response.error in _MAY_BE_DONE
+        self._audit(who, asked, response, is_changed=is_changed)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise self._not_active(Unavailable.NOT_ACTIVE)
         if response.error:
@@ -297,8 +305,19 @@ class Service:
         The audit log shows `shown` instead of a command that must not be shown whole. An
         idempotency key that belongs to another request raises `RequestRefused`.
         """
-        answer = await _result(partial(self.controller.submit, command, proved=True))
-        self._audit(who, shown or command, answer)
+        is_proposed = False
+
+        def on_propose() -> None:
+            nonlocal is_proposed
+            is_proposed = True
+
+        submit = partial(self.controller.submit, command, proved=True, on_propose=on_propose)
+        # What is noted if the wait for the answer is cancelled.
+        answer: object = Unavailable.LEAD_LOST
+        try:
+            answer = await _result(submit)
+        finally:
+            self._audit(who, shown or command, answer, is_changed=is_proposed)
         if answer is Unavailable.TOO_LARGE:
             raise RequestRefused(
                 ErrorCode.POLICY_VIOLATION, answer, failing="the request is too large"
@@ -311,8 +330,12 @@ class Service:
         assert isinstance(given, kind), f"{given} answers {command}"
         return given
 
-    def _audit(self, who: str, request: object, answer: object) -> None:
-        """Log a request of `who` and its answer, in one line."""
+    def _audit(self, who: str, request: object, answer: object, *, is_changed: bool) -> None:
+        """Log a request of `who` and its answer; `is_changed` if it may have taken effect."""
+        if not is_changed:
+            kind = type(request).__name__
+            self.audit_log.without_effect(who, kind, excerpt(request), excerpt(answer))
+            return
         offset = None if isinstance(answer, Unavailable) else self.controller.committed
         self.audit_log.carried_out(who, excerpt(request), excerpt(answer), offset)
 

@@ -1,8 +1,9 @@
 """The audit log: one JSON object a line for each change, and for each request that is refused.
 
 A line has the time, the requester (principal, address, listener, door), the request, the resource,
-the outcome and the offset up to which the log contains the effect. Callers leave out secrets. Lines
-about refusals are limited, because a stranger can cause them.
+the outcome and the offset up to which the log contains the effect. Callers leave out secrets. What
+takes effect always has a line; the lines about the rest are bounded, because a stranger can cause
+them. Requests that only read have none.
 """
 
 import logging
@@ -17,13 +18,12 @@ import msgspec
 from quorum.protocol.apis import api_name
 from quorum.protocol.extension import Origin
 from quorum.transport.inbound import InboundRequest
+from quorum.transport.refusal_log import Repetitions
 
 logger = logging.getLogger("audit")
 
-QUIET_MS: Final = 10_000
-"""The time for which a refusal of the same requester for the same reason is only counted."""
-REFUSALS_MAX: Final = 256
-"""Different refusals within that time; further ones share one line."""
+WITHOUT_EFFECT_MAX: Final = 10
+"""Lines about requests of one kind without effect that a requester gets in `QUIET_MS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,17 @@ REQUESTER: Final[ContextVar[Requester | None]] = ContextVar("requester", default
 """The requester on whose behalf the current task works."""
 
 
+def _requester(who: str) -> Requester:
+    """Return the requester of the current task, if it works for `who`."""
+    found = REQUESTER.get()
+    return found if found is not None and found.principal == who else Requester(who)
+
+
 class Explained(Protocol):
     """A decision that can explain itself."""
 
     @property
     def reason(self) -> str: ...
-
-
-_OTHERS: Final = ("", "", "", "")
 
 
 class AuditLog:
@@ -70,37 +73,30 @@ class AuditLog:
     def __init__(self, wall_clock: Callable[[], int]) -> None:
         """`wall_clock` returns milliseconds since 1970."""
         self._wall_clock = wall_clock
-        # The time of each line, and the number of refusals since.
-        self._said: dict[tuple[str, str, str, str], tuple[int, int]] = {}
+        self._repetitions = Repetitions(wall_clock)
 
     def carried_out(self, who: str, request: str, outcome: str, offset: int | None) -> None:
-        """Note the outcome of a request of `who`, described in words."""
-        requester = REQUESTER.get()
-        if requester is None or requester.principal != who:
-            requester = Requester(who)
-        self._write(requester, request, None, outcome, offset, 0)
+        """Note a request of `who` that has, or may have, taken effect, and its outcome in words.
+
+        The effect is in the log below `offset`, if that is known.
+        """
+        self._write(_requester(who), request, None, outcome, offset, 0)
+
+    def without_effect(self, who: str, kind: str, request: str, outcome: str) -> None:
+        """Note a request of `who` that has changed nothing; `kind` is what it is called."""
+        requester = _requester(who)
+        line = self._repetitions.line((who, requester.host, kind), WITHOUT_EFFECT_MAX)
+        if line is not None:
+            self._write(requester, request, None, outcome, None, line.repeated)
 
     def denied(self, requester: Requester, right: object, name: str, decision: Explained) -> None:
         """Note that a request is refused for want of a right on a resource."""
-        now_ms = self._wall_clock()
         key = (requester.principal, requester.host, requester.request, str(right))
-        if key not in self._said and not self._has_room(now_ms):
-            key = _OTHERS
-        said_ms, held_back = self._said.get(key, (now_ms - QUIET_MS, 0))
-        if 0 <= now_ms - said_ms < QUIET_MS:
-            self._said[key] = (said_ms, held_back + 1)
-            return
-        self._said[key] = (now_ms, 0)
-        resource = f"{str(right).rpartition(' ')[2]} {name}"
-        outcome = f"denied: {right} is needed; {decision.reason}"
-        self._write(requester, requester.request, resource, outcome, None, held_back)
-
-    def _has_room(self, now_ms: int) -> bool:
-        if len(self._said) >= REFUSALS_MAX:
-            self._said = {
-                key: said for key, said in self._said.items() if now_ms - said[0] < QUIET_MS
-            }
-        return len(self._said) < REFUSALS_MAX
+        line = self._repetitions.line(key)
+        if line is not None:
+            resource = f"{str(right).rpartition(' ')[2]} {name}"
+            outcome = f"denied: {right} is needed; {decision.reason}"
+            self._write(requester, requester.request, resource, outcome, None, line.repeated)
 
     def _write(
         self,

@@ -6,20 +6,18 @@ reason, so only printable characters are logged, and not many.
 """
 
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Hashable
+from typing import Final, NamedTuple
 
 logger = logging.getLogger(__name__)
 
 QUIET_MS: Final = 10_000
 """The time for which the same line is not repeated."""
-REASONS_MAX: Final = 256
+KEYS_MAX: Final = 256
 """Different lines within that time; further ones share one line."""
 
 TEXT_CHARACTERS_MAX: Final = 400
 """Of a reason; what goes beyond is cut off."""
-
-_OTHERS: Final = ("", "")
 
 
 def printable(text: str, characters_max: int = TEXT_CHARACTERS_MAX) -> str:
@@ -33,14 +31,56 @@ def printable(text: str, characters_max: int = TEXT_CHARACTERS_MAX) -> str:
     )
 
 
+class Line(NamedTuple):
+    """A line that may be written."""
+
+    repeated: int
+    """The lines like it that were held back since the last one."""
+    is_of_others: bool
+    """True if it stands for everything that differs from the first `KEYS_MAX` lines."""
+
+
+class Repetitions:
+    """Bounds the lines that others cause: a few of each key in `QUIET_MS`; the rest is counted."""
+
+    def __init__(self, clock_ms: Callable[[], int]) -> None:
+        self._clock_ms = clock_ms
+        # When the time began, the lines in it, and those held back since the last one.
+        self._counts: dict[Hashable, tuple[int, int, int]] = {}
+
+    def line(self, key: Hashable, lines_max: int = 1) -> Line | None:
+        """Return the line of this key that may be written now, or None if it is only counted."""
+        now_ms = self._clock_ms()
+        if key not in self._counts and not self._has_room(now_ms):
+            key = None
+        since_ms, lines, held_back = self._counts.get(key, (now_ms, 0, 0))
+        if not _is_quiet(since_ms, now_ms):
+            since_ms, lines = now_ms, 0
+        if lines >= lines_max:
+            self._counts[key] = since_ms, lines, held_back + 1
+            return None
+        self._counts[key] = since_ms, lines + 1, 0
+        return Line(held_back, key is None)
+
+    def _has_room(self, now_ms: int) -> bool:
+        if len(self._counts) >= KEYS_MAX:
+            self._counts = {
+                key: count for key, count in self._counts.items() if _is_quiet(count[0], now_ms)
+            }
+        return len(self._counts) < KEYS_MAX
+
+
+def _is_quiet(since_ms: int, now_ms: int) -> bool:
+    # A wall clock may be put back.
+    return 0 <= now_ms - since_ms < QUIET_MS
+
+
 class RefusalLog:
     """The refusals of one listener; `clock_ms` returns monotonic milliseconds."""
 
     def __init__(self, name: str, clock_ms: Callable[[], int]) -> None:
         self._name = name
-        self._clock_ms = clock_ms
-        # The time of each line, and the number of repetitions since.
-        self._said: dict[tuple[str, str], tuple[int, int]] = {}
+        self._repetitions = Repetitions(clock_ms)
 
     def cut_off(self, peer: str, reason: str) -> None:
         """Log that the connection from `peer`, as host:port, is closed for `reason`."""
@@ -60,24 +100,11 @@ class RefusalLog:
         self._say(peer, reason, f"ignored an invalid response from {peer}: {reason}")
 
     def _say(self, peer: str, reason: str, text: str, *, is_ours: bool = False) -> None:
-        now_ms = self._clock_ms()
-        key = (peer.rpartition(":")[0] or peer, printable(reason))
-        if key not in self._said and not self._has_room(now_ms):
-            key = _OTHERS
-        said_ms, held_back = self._said.get(key, (now_ms - QUIET_MS, 0))
-        if now_ms - said_ms < QUIET_MS:
-            self._said[key] = (said_ms, held_back + 1)
+        line = self._repetitions.line((peer.rpartition(":")[0] or peer, printable(reason)))
+        if line is None:
             return
-        self._said[key] = (now_ms, 0)
-        more = f" (repeated {held_back} times since the last line)" if held_back else ""
-        if key == _OTHERS:
+        if line.is_of_others:
             text += "; too many different refusals to log them all"
+        more = f" (repeated {line.repeated} times since the last line)" if line.repeated else ""
         level = logging.ERROR if is_ours else logging.WARNING
         logger.log(level, "%s: %s%s", self._name, printable(text), more, exc_info=is_ours or None)
-
-    def _has_room(self, now_ms: int) -> bool:
-        if len(self._said) >= REASONS_MAX:
-            self._said = {
-                key: said for key, said in self._said.items() if now_ms - said[0] < QUIET_MS
-            }
-        return len(self._said) < REASONS_MAX

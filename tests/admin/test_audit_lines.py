@@ -7,8 +7,9 @@ from msgspec import Struct
 
 from controller.service import AUDIT_CHARACTERS_MAX, excerpt
 from quorum.protocol.extension import Origin
-from quorum.transport import audit_log
-from quorum.transport.audit_log import QUIET_MS, REQUESTER, AuditLog, Requester
+from quorum.transport import refusal_log
+from quorum.transport.audit_log import REQUESTER, WITHOUT_EFFECT_MAX, AuditLog, Requester
+from quorum.transport.refusal_log import QUIET_MS
 from statemachine.security.authorizer import Decision, Rule
 from statemachine.security.rights import ALTER_CLUSTER, ALTER_TOPIC
 
@@ -91,12 +92,33 @@ def test_refusals_that_repeat_are_counted(lines: Any) -> None:
 def test_refusals_of_many_requesters_share_one_line(
     lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_log, "REFUSALS_MAX", 3)
+    monkeypatch.setattr(refusal_log, "KEYS_MAX", 3)
     log = AuditLog(Clock())
     for number in range(1_000):
         log.denied(Requester(f"User:{number}"), ALTER_TOPIC, "t", NOBODY)
     assert len(lines()) == 4
-    assert len(log._said) == 4
+    assert len(log._repetitions._counts) == 4
+
+
+def test_requests_without_effect_are_bounded_and_changes_are_not(lines: Any) -> None:
+    clock = Clock()
+    log = AuditLog(clock)
+    for number in range(100):
+        log.without_effect("User:ann", "DeleteTopics", f"DeleteTopics({number})", "no such topic")
+        log.carried_out("User:ann", f"DeleteTopics({number})", "done", number)
+    log.without_effect("User:ann", "CreateTopics", "CreateTopics()", "it exists")
+    clock.ms += QUIET_MS
+    log.without_effect("User:ann", "DeleteTopics", "DeleteTopics(100)", "no such topic")
+    said = lines()
+    assert [each["offset"] for each in said if each["outcome"] == "done"] == list(range(100))
+    others = [each for each in said if each["outcome"] != "done"]
+    assert {each["offset"] for each in others} == {None}
+    assert [each["request"] for each in others] == [
+        *(f"DeleteTopics({number})" for number in range(WITHOUT_EFFECT_MAX)),
+        "CreateTopics()",
+        "DeleteTopics(100)",
+    ]
+    assert others[-1]["repeated"] == 100 - WITHOUT_EFFECT_MAX
 
 
 def test_a_large_request_is_logged_by_its_beginning_only() -> None:

@@ -1,5 +1,7 @@
 """Quotas of clients over the Kafka protocol (KIP-546)."""
 
+import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 
 from controller.apis.controller_apis import OFFERED
 from quorum.protocol.apis import ApiKey
+from quorum.transport.audit_log import WITHOUT_EFFECT_MAX
 from tests.controller.apis.samples import alter_quotas, describe_quotas
 from tests.support.controllers import a_controller
 from tests.support.kafka_client import Form, KafkaClient, kafka_client
@@ -152,3 +155,20 @@ async def test_an_entity_named_twice_is_refused_and_what_is_only_validated_is_no
         assert "client-id c, user a is named more than once" in message
         assert await alter(client, twice, validate_only=True) == [(0, "")]
         assert node.controller.image.quotas == {}
+
+
+async def test_the_audit_log_has_every_change_and_few_lines_of_what_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="audit")
+    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
+        for number in range(2 * WITHOUT_EFFECT_MAX):
+            for is_dry in (True, False):
+                entry: Entry = ({"user": f"user-{number}"}, {"producer_byte_rate": 1.0})
+                assert await alter(client, entry, validate_only=is_dry) == [(0, "")]
+    lines = [json.loads(each.message) for each in caplog.records if each.name == "audit"]
+    changes = [each for each in lines if each["offset"] is not None]
+    assert [f"'user-{n}'" in each["request"] for n, each in enumerate(changes)] == [True] * (
+        2 * WITHOUT_EFFECT_MAX
+    )
+    assert len(lines) - len(changes) == WITHOUT_EFFECT_MAX

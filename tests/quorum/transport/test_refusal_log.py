@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from quorum.transport.refusal_log import QUIET_MS, REASONS_MAX, RefusalLog
+from quorum.transport.refusal_log import KEYS_MAX, QUIET_MS, RefusalLog
 from tests.quorum.transport.loopback import ManualClock
 
 
@@ -46,10 +46,10 @@ def test_a_host_with_ever_new_errors_fills_neither_memory_nor_log(
 ) -> None:
     clock = ManualClock()
     refusal_log = RefusalLog("kafka", clock)
-    for n in range(10 * REASONS_MAX):
+    for n in range(10 * KEYS_MAX):
         refusal_log.cut_off("10.0.0.1:1", f"reason {n}")
     said = lines(caplog)
-    assert len(said) == REASONS_MAX + 1
+    assert len(said) == KEYS_MAX + 1
     assert said[-1].endswith("too many different refusals to log them all")
     clock.ms += QUIET_MS
     refusal_log.cut_off("10.0.0.1:1", "reason 1")
