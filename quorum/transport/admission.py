@@ -87,19 +87,27 @@ class RequestPacer:
 
 
 class LargeRequests:
-    """The bytes of all large requests of a listener, from their first byte to their answer."""
+    """The bytes of all large requests of a listener, from their first byte to their answer.
+
+    Connections that are served first have as much room again, which others cannot take from them.
+    """
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._of_host: Counter[str] = Counter()
-        self._waiting: deque[tuple[Waiting, str, int]] = deque()
+        self._waiting: deque[tuple[Waiting, str, int, bool]] = deque()
         self.held_bytes = 0
         """The bytes that are taken."""
 
-    def take(self, host: str, size_bytes: int) -> bool:
-        """Take room for a request of `host`, if there is some; an address gets half of all."""
+    def take(self, host: str, size_bytes: int, *, is_first: bool = False) -> bool:
+        """Take room for a request of `host`, if there is some; an address gets half of all.
+
+        A connection that is served first (`is_first`) gets what there is.
+        """
         held_bytes = self._of_host.get(host, 0) + size_bytes
-        if held_bytes > self._bytes_max // 2 or self.held_bytes + size_bytes > self._bytes_max:
+        bytes_max = 2 * self._bytes_max if is_first else self._bytes_max
+        of_host_max = bytes_max if is_first else bytes_max // 2
+        if held_bytes > of_host_max or self.held_bytes + size_bytes > bytes_max:
             return False
         self.held_bytes += size_bytes
         self._of_host[host] = held_bytes
@@ -113,15 +121,17 @@ class LargeRequests:
             del self._of_host[host]
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
-            connection, waiting_host, needed_bytes = each
-            if self.take(waiting_host, needed_bytes):
+            connection, waiting_host, needed_bytes, is_first = each
+            if self.take(waiting_host, needed_bytes, is_first=is_first):
                 connection.on_room(needed_bytes)
             else:
                 self._waiting.append(each)
 
-    def wait(self, connection: Waiting, host: str, size_bytes: int) -> None:
+    def wait(
+        self, connection: Waiting, host: str, size_bytes: int, *, is_first: bool = False
+    ) -> None:
         """Call `on_room` of this connection once so much has been taken for it."""
-        self._waiting.append((connection, host, size_bytes))
+        self._waiting.append((connection, host, size_bytes, is_first))
 
     def forget(self, connection: Waiting) -> None:
         """The connection has closed, and waits no more."""

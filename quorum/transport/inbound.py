@@ -2,7 +2,8 @@
 
 Bodies are opaque here. With too many requests under way, or too many response bytes unread by the
 peer, the connection stops reading from it. It also waits for its turn among the connections of the
-listener, and for memory if a request is large (`admission`); a voter's does not wait for its turn.
+listener, and for memory if a request is large (`admission`). The connections of voters and of live
+brokers are served first: they do not wait for their turn, and have memory of their own.
 """
 
 import asyncio
@@ -416,11 +417,12 @@ class InboundConnection(asyncio.Protocol):
         size_bytes = self._splitter.unfinished_bytes if frame is None else len(frame)
         if size_bytes <= LARGE_REQUEST_BYTES or self._large_bytes:
             return True
-        if self._terms.large.take(self.client_host, size_bytes):
+        large, host, is_first = self._terms.large, self.client_host, self.is_served_first
+        if large.take(host, size_bytes, is_first=is_first):
             self._hold(size_bytes)
             return True
         self._waits_for_room = True
-        self._terms.large.wait(self, self.client_host, size_bytes)
+        large.wait(self, host, size_bytes, is_first=is_first)
         return False
 
     def _forget_requests(self) -> None:

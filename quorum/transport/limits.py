@@ -53,7 +53,7 @@ class ServerLimits:
     large_requests_bytes_max: int = 64 * 1024 * 1024
     """Bytes of all requests above `LARGE_REQUEST_BYTES` that have begun to come and are not
     answered; a connection with a further one is read again when there is room. One address gets
-    half of it."""
+    half of it. Connections that are served first have as much again."""
 
     large_request_ms_max: int = 60_000
     """The time in which such a request must be whole."""

@@ -171,6 +171,54 @@ def test_who_sends_one_large_request_after_the_other_is_not_too_slow(run: Run) -
     run(test())
 
 
+def test_who_is_served_first_finds_room_while_others_hold_all_of_it(run: Run) -> None:
+    async def test() -> None:
+        handler = Handler()
+
+        def serve(request: InboundRequest) -> None:
+            if bytes(request.body) == b"broker":
+                request.serve_first()
+            handler(request)
+
+        limits = ServerLimits(request_bytes_of={ApiKey.VOTE: 16 * MIB})
+        async with AsyncExitStack() as stack:
+            server, port = await stack.enter_async_context(serving(serve, CLOCK, limits))
+            first = await stack.enter_async_context(peer_of(port))
+            first.write(vote(1, b"broker"))
+            await first.take_frame()
+            for _ in range(2):
+                peer = await stack.enter_async_context(peer_of(port))
+                peer.write(LENGTH.pack(16 * MIB) + vote(1)[4:])
+            while server.large_requests_bytes < 32 * MIB:  # noqa: ASYNC110 - no event tells it
+                await asyncio.sleep(0)
+            heartbeat = bytes(100 * KIB)
+            first.write(vote(2, heartbeat))
+            assert await first.take_frame() == answer_to(2, heartbeat)[4:]
+            assert server.large_requests_bytes == 32 * MIB
+
+    run(test())
+
+
+def test_one_connection_alone_is_not_held_up_by_its_share_of_a_turn(run: Run) -> None:
+    async def test() -> None:
+        turns = [0]
+        loop = asyncio.get_running_loop()
+
+        def handler(request: InboundRequest) -> None:
+            if not turns[-1]:
+                loop.call_soon(turns.append, 0)
+            turns[-1] += 1
+            request.respond(b"")
+
+        async with serving(handler, CLOCK) as (_, port), peer_of(port) as peer:
+            peer.write(b"".join(vote(n) for n in range(1_000)))
+            for n in range(1_000):
+                assert await peer.take_frame() == answer_to(n)[4:]
+        assert max(turns) > 4 * TURN_REQUESTS_OF_CONNECTION_MAX
+
+    run(test())
+
+
 def test_idle_connections_keep_nobody_out(run: Run) -> None:
     """At the limit, those that have never sent anything give way, the oldest first."""
 
