@@ -507,7 +507,7 @@ _ROWS: Final = (
     Setting(
         "max.connections.per.ip",
         INTEGER,
-        "The maximum of open connections of one address.",
+        "The maximum of open connections of one address; a /64 network of IPv6 is one.",
         default=CONNECTIONS_PER_ADDRESS_MAX,
         highest=CONNECTIONS_MAX,
     ),

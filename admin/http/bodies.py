@@ -6,8 +6,9 @@ from typing import Final
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
-from admin.http.limits import Account, HttpLimits, Share, network_of
+from admin.http.limits import Account, HttpLimits, Share
 from admin.http.problems import Handler, Problem, problem_response
+from quorum.transport.address import network_of
 
 LIMITS: Final = web.AppKey("limits", HttpLimits)
 BODY_MEMORY: Final = web.AppKey("bodies", Account)

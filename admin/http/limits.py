@@ -4,7 +4,6 @@ A stranger can reach the listener, so everything that a client may take has a bo
 time, and the memory of requests that are not finished. No account does I/O.
 """
 
-import ipaddress
 from collections import Counter
 from dataclasses import dataclass
 from typing import Final
@@ -16,9 +15,6 @@ PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
 SMALL_BYTES: Final = 64 * 1024
 """The part of a body or a response that is not charged to a budget: the limit of connections bounds
 it. So large plans, as many as there are, never get a small request refused."""
-
-IPV6_NETWORK_BITS: Final = 64
-"""One subscriber has at least this much of IPv6: its addresses count as one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +63,6 @@ class HttpLimits:
 
     def __post_init__(self) -> None:
         require_positive(self, self.__slots__)
-
-
-def network_of(host: str) -> str:
-    """The address that counts for the limits per address: an IPv6 address stands for its /64."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.ip_network((address, IPV6_NETWORK_BITS), strict=False))
 
 
 class Account:

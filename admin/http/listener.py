@@ -14,9 +14,9 @@ from typing import Any, Final, cast
 from aiohttp import web
 from aiohttp.web_request import BaseRequest
 
-from admin.http.limits import Account, HttpLimits, network_of
+from admin.http.limits import Account, HttpLimits
 from admin.http.problems import Problem, problem_response
-from quorum.transport.address import peer_name
+from quorum.transport.address import network_of, peer_name
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.security.tls import ServerTls, handshake_failure
 

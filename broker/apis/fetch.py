@@ -122,9 +122,9 @@ class DelayedFetch:
         """What it counts as among the delayed fetches, repeated partitions included."""
 
     @property
-    def host(self) -> str:
-        """The address of the client."""
-        return self._request.client_host
+    def network(self) -> str:
+        """The address of the client that counts for limits per address."""
+        return self._request.network
 
     @property
     def is_gone(self) -> bool:
@@ -354,7 +354,7 @@ class FetchApi(PartitionListener):
             return
         # A Produce that waits for followers must not keep their fetches from room.
         request.forget_body()
-        self._count(fetch.host, fetch.size)
+        self._count(fetch.network, fetch.size)
         fetch.deadline_ms = self._manager.now_ms() + min(wait_ms, FETCH_WAIT_MS_MAX)
         self.delayed[fetch] = None
         for partition in fetch.partitions:
@@ -365,7 +365,7 @@ class FetchApi(PartitionListener):
 
     def _has_room(self, fetch: DelayedFetch) -> bool:
         """Return True if the fetch may wait."""
-        of_host = self._delayed_of_host[fetch.host] + fetch.size
+        of_host = self._delayed_of_host[fetch.network] + fetch.size
         return (
             of_host <= DELAYED_PARTITIONS_MAX // 2
             and self._delayed_size + fetch.size <= DELAYED_PARTITIONS_MAX
@@ -421,7 +421,7 @@ class FetchApi(PartitionListener):
 
     def _finish(self, fetch: DelayedFetch) -> None:
         del self.delayed[fetch]
-        self._count(fetch.host, -fetch.size)
+        self._count(fetch.network, -fetch.size)
         for partition in fetch.partitions:
             delayed = self._by_partition[partition]
             del delayed[fetch]

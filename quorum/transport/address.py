@@ -13,6 +13,8 @@ from quorum.core.limits import PORT_MAX
 
 _BRACKETED: Final = re.compile(r"\[([^\[\]]*)\](?::(.*))?")
 
+IPV6_NETWORK_BITS: Final = 64
+"""One subscriber has at least this much of IPv6: its addresses count as one."""
 HANDSHAKE_SECONDS_MAX: Final = 10.0
 """The time limit of a TLS handshake, for both sides."""
 SHUTDOWN_SECONDS_MAX: Final = 1.0
@@ -78,6 +80,19 @@ def host_of_peer(peername: object) -> str:
             return host.partition("%")[0]
         case _:
             return ""
+
+
+def network_of(host: str) -> str:
+    """The address that counts for limits per address: an IPv6 address stands for its /64."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, IPV6_NETWORK_BITS), strict=False))
 
 
 REFUSALS: Final = (ConnectionRefusedError, ConnectionResetError)

@@ -26,7 +26,7 @@ from quorum.protocol.headers import (
 from quorum.protocol.principal import ANONYMOUS, KafkaPrincipal
 from quorum.protocol.request_limits import LIMIT_BYTES_MIN
 from quorum.protocol.shape import Data
-from quorum.transport.address import host_of_peer, peer_name
+from quorum.transport.address import host_of_peer, network_of, peer_name
 from quorum.transport.admission import LargeRequests, RequestPacer
 from quorum.transport.buffers import body_of, parts_of, write_out
 from quorum.transport.limits import (
@@ -73,6 +73,11 @@ class InboundRequest:
     def client_host(self) -> str:
         """The IP address of the client, without its port."""
         return self._connection.client_host
+
+    @property
+    def network(self) -> str:
+        """The address of the client that counts for limits per address."""
+        return self._connection.network
 
     def serve_first(self) -> None:
         """Serve the connection before others, and never close it to make room: a voter or a live
@@ -173,6 +178,8 @@ class InboundConnection(asyncio.Protocol):
         self.connection_id = connection_id
         self.peer = "unknown peer"
         self.client_host = ""
+        self.network = ""
+        """The address that counts for limits per address."""
 
         self.is_open = False
         self.is_served_first = False
@@ -208,6 +215,7 @@ class InboundConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self.peer = peer_name(transport.get_extra_info("peername"))
         self.client_host = host_of_peer(transport.get_extra_info("peername"))
+        self.network = network_of(self.client_host)
         self.used_at_seconds = self._loop.time()
         self._transport.set_write_buffer_limits(high=self._limits.outgoing_bytes_pause)
         self.is_open = True
@@ -269,7 +277,7 @@ class InboundConnection(asyncio.Protocol):
         """Give back the room of a large request."""
         if request.large_bytes:
             size_bytes, request.large_bytes = request.large_bytes, 0
-            self._terms.large.give_back(self.client_host, size_bytes)
+            self._terms.large.give_back(self.network, size_bytes)
 
     def close_because(self, reason: str) -> None:
         """Log the reason and close; ready responses still leave."""
@@ -417,7 +425,7 @@ class InboundConnection(asyncio.Protocol):
         size_bytes = self._splitter.unfinished_bytes if frame is None else len(frame)
         if size_bytes <= LARGE_REQUEST_BYTES or self._large_bytes:
             return True
-        large, host, is_first = self._terms.large, self.client_host, self.is_served_first
+        large, host, is_first = self._terms.large, self.network, self.is_served_first
         if large.take(host, size_bytes, is_first=is_first):
             self._hold(size_bytes)
             return True
@@ -442,7 +450,7 @@ class InboundConnection(asyncio.Protocol):
         size_bytes = self._large_bytes
         if size_bytes:
             self._hold(0)
-            self._terms.large.give_back(self.client_host, size_bytes)
+            self._terms.large.give_back(self.network, size_bytes)
 
     def _is_too_slow(self, now_ms: int) -> bool:
         if not self._large_bytes:

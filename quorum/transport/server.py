@@ -173,7 +173,7 @@ class Server:
         return bool(done)
 
     def _admit(self, connection: InboundConnection) -> str | None:
-        open_before, host = len(self._connections), connection.client_host
+        open_before, host = len(self._connections), connection.network
         of_host_before = self._of_host[host]
         # A refused connection counts until it has closed, so that `close` waits for it.
         self._connections.add(connection)
@@ -219,7 +219,7 @@ class Server:
             each
             for each in self._connections
             if each is not connection
-            and each.client_host == host
+            and each.network == host
             and each.is_replaceable(now_seconds - REPLACEABLE_SECONDS)
         ]
         if not idle:
@@ -230,9 +230,9 @@ class Server:
 
     def _release(self, connection: InboundConnection) -> None:
         if connection in self._connections:
-            self._of_host[connection.client_host] -= 1
-            if not self._of_host[connection.client_host]:
-                del self._of_host[connection.client_host]
+            self._of_host[connection.network] -= 1
+            if not self._of_host[connection.network]:
+                del self._of_host[connection.network]
         self._connections.discard(connection)
         if not self._connections and self._gone is not None and not self._gone.done():
             self._gone.set_result(None)

@@ -18,6 +18,7 @@ from quorum.transport.address import (
     HANDSHAKE_SECONDS_MAX,
     SHUTDOWN_SECONDS_MAX,
     host_of_peer,
+    network_of,
     peer_name,
 )
 from quorum.transport.refusal_log import RefusalLog
@@ -166,7 +167,7 @@ class TlsListener:
                 self._pause = self._loop.call_later(NO_DESCRIPTOR_SECONDS, self._accept_again)
                 return
             accepted.setblocking(False)
-            self._take(accepted, host_of_peer(peername), peer_name(peername))
+            self._take(accepted, network_of(host_of_peer(peername)), peer_name(peername))
 
     def _take(self, accepted: socket.socket, host: str, peer: str) -> None:
         refusal = self._refusal(host)

@@ -12,7 +12,7 @@ from aiohttp.streams import StreamReader
 from aiohttp.test_utils import make_mocked_request
 
 from admin.http.bodies import LIMITS, read_body
-from admin.http.limits import SMALL_BYTES, Account, HttpLimits, Share, network_of
+from admin.http.limits import SMALL_BYTES, Account, HttpLimits, Share
 from admin.http.problems import Problem
 from tests.admin.http.raw_http import PAUSE, Connection, listening
 from tests.support.controllers import a_controller
@@ -243,18 +243,3 @@ def test_a_small_body_is_not_charged() -> None:
     assert account.total == 10
     share.release()
     assert account.total == 0
-
-
-@pytest.mark.parametrize(
-    ("host", "network"),
-    [
-        ("10.0.0.1", "10.0.0.1"),
-        ("::ffff:10.0.0.1", "10.0.0.1"),
-        ("2001:db8::1", "2001:db8::/64"),
-        ("2001:db8::ffff:1", "2001:db8::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("unknown peer", "unknown peer"),
-    ],
-)
-def test_a_network_of_ipv6_counts_as_one_address(host: str, network: str) -> None:
-    assert network_of(host) == network

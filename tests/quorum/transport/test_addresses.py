@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.transport.address import Address, BadAddress, parse_address, peer_name
+from quorum.transport.address import Address, BadAddress, network_of, parse_address, peer_name
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,18 @@ def test_the_name_of_a_peer_is_its_address() -> None:
     assert peer_name(("127.0.0.1", 5)) == "127.0.0.1:5"
     assert peer_name(("::1", 5, 0, 0)) == "[::1]:5"
     assert peer_name(None) == "unknown peer"
+
+
+@pytest.mark.parametrize(
+    ("host", "network"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:1", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("unknown peer", "unknown peer"),
+    ],
+)
+def test_a_network_of_ipv6_counts_as_one_address(host: str, network: str) -> None:
+    assert network_of(host) == network

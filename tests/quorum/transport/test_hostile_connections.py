@@ -10,7 +10,7 @@ from quorum.protocol.errors import Malformed
 from quorum.protocol.headers import read_request_header, write_request_header
 from quorum.protocol.request_limits import HEADER_TAGS_MAX, REQUEST_LIMITS
 from quorum.records.varint import uvarint
-from quorum.transport.inbound import InboundRequest
+from quorum.transport.inbound import InboundConnection, InboundRequest
 from quorum.transport.limits import (
     TURN_REQUESTS_MAX,
     TURN_REQUESTS_OF_CONNECTION_MAX,
@@ -254,6 +254,34 @@ def test_one_address_does_not_get_all_connections(run: Run) -> None:
             further = await stack.enter_async_context(peer_of(port))
             await further.lost
             assert server.connections == 3
+
+    run(test())
+
+
+def test_a_network_of_ipv6_is_one_address(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    class Accepted(asyncio.Transport):
+        """An accepted connection from a subscriber's address of this number."""
+
+        def __init__(self, number: int) -> None:
+            super().__init__({"peername": (f"2001:db8::{number:x}", 5, 0, 0)})
+
+        def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+            pass
+
+        def close(self) -> None:
+            pass
+
+    async def test() -> None:
+        limits = ServerLimits(connections_per_address_max=10)
+        async with serving(Handler(), CLOCK, limits) as (server, _):
+            for number in range(11):
+                connection = InboundConnection(server._terms, number)
+                connection.has_asked = True
+                connection.connection_made(Accepted(number))
+                assert connection.is_open == (number < 10)
+            for each in tuple(server._connections):
+                each.connection_lost(None)
+        assert "10 connections of one address are open" in "".join(our_warnings(caplog))
 
     run(test())
 
