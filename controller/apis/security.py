@@ -319,12 +319,22 @@ async def describe_tokens(request: KafkaRequest, service: Service) -> Any:
             DESCRIBE_TOKENS, token.owner, is_told=False
         )
 
-    def read(image: Image) -> Any:
-        tokens = describe_delegation_tokens(image, str(request.principal), owners, may_describe)
-        fields = [_described_token(service, each) for each in tokens]
-        return request.respond(error_code=Error.NONE.code, tokens=fields)
+    reading = partial(
+        describe_delegation_tokens,
+        requester=str(request.principal),
+        owners=owners,
+        may_describe=may_describe,
+    )
+    found = await service.read_long(reading, stale=request.stale)
+    respond = partial(_described_tokens, request, service, found.value)
+    return AsOf(await offload(respond, len(found.value)), found.offset)
 
-    return await service.read(read, stale=request.stale)
+
+def _described_tokens(
+    request: KafkaRequest, service: Service, tokens: list[DelegationToken]
+) -> bytes:
+    fields = [_described_token(service, each) for each in tokens]
+    return encode_body(request, request.respond(error_code=Error.NONE.code, tokens=fields))
 
 
 def _described_token(service: Service, token: DelegationToken) -> dict[str, Any]:

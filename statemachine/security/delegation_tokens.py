@@ -28,10 +28,15 @@ from statemachine.limits import (
 )
 from statemachine.pending_decision import PendingDecision
 from statemachine.records.kafka_records import DelegationToken, RemoveDelegationToken
+from statemachine.slices import Slices
 from statemachine.vocabulary import LEVEL_DELEGATION_TOKENS
 
 _TIMESTAMP_MAX: Final = 2**63 - 1
 _USER: Final = "User:"
+
+_COMPARED_AT_ONCE: Final = 100
+_COMPARED_US: Final = 1_000
+"""To decide whether somebody may see that many tokens."""
 
 # Every level that a cluster of ours has knows the record.
 assert LEVEL_DELEGATION_TOKENS <= METADATA_VERSION_MIN
@@ -116,17 +121,21 @@ def describe_delegation_tokens(
     requester: str,
     owners: Collection[str] | None,
     may_describe: Callable[[DelegationToken], bool],
-) -> list[DelegationToken]:
+) -> Slices[list[DelegationToken]]:
     """Return the tokens of these owners, or of all with None, that the requester may see.
 
     An owner, a requester and a renewer of a token may; of others `may_describe` decides.
     """
-    return [
-        token
-        for token in image.delegation_tokens.values()
-        if (owners is None or any(_belongs_to(token, owner) for owner in owners))
-        and (_belongs_to(token, requester) or may_describe(token))
-    ]
+    of_owners = None if owners is None else frozenset(owners)
+    found = []
+    for number, token in enumerate(image.delegation_tokens.values()):
+        whose = _principals(token)
+        is_asked_for = of_owners is None or not of_owners.isdisjoint(whose)
+        if is_asked_for and (requester in whose or may_describe(token)):
+            found.append(token)
+        if number % _COMPARED_AT_ONCE == 0:
+            yield _COMPARED_US
+    return found
 
 
 def has_expired_tokens(image: Image, now_ms: int) -> bool:
@@ -159,8 +168,8 @@ def _may_renew(token: DelegationToken, principal: str) -> bool:
     return principal == token.owner or principal in token.renewers
 
 
-def _belongs_to(token: DelegationToken, principal: str) -> bool:
-    return principal in (token.owner, token.requester, *token.renewers)
+def _principals(token: DelegationToken) -> tuple[str, ...]:
+    return token.owner, token.requester, *token.renewers
 
 
 def _given(pending: PendingDecision, token: DelegationToken) -> DelegationTokenGiven:

@@ -16,6 +16,7 @@ from statemachine.limits import DELEGATION_TOKENS_FORGOTTEN_MAX
 from statemachine.records.kafka_records import DelegationToken, RemoveDelegationToken
 from statemachine.security import delegation_tokens
 from statemachine.security.delegation_tokens import describe_delegation_tokens, has_expired_tokens
+from statemachine.slices import whole
 from tests.statemachine.support.world import World
 
 DAY, WEEK = 1_000, 7_000
@@ -165,8 +166,10 @@ def test_a_principal_sees_its_own_tokens_and_those_it_may_describe() -> None:
 
     def seen(requester: str, *owners: str, every: bool = False, may: str = "") -> list[str]:
         asked = None if every else [f"User:{each}" for each in owners]
-        found = describe_delegation_tokens(
-            world.image, f"User:{requester}", asked, lambda token: token.token_id in may
+        found = whole(
+            describe_delegation_tokens(
+                world.image, f"User:{requester}", asked, lambda token: token.token_id in may
+            )
         )
         return [each.token_id for each in found]
 
@@ -176,6 +179,15 @@ def test_a_principal_sees_its_own_tokens_and_those_it_may_describe() -> None:
     assert seen("b", "c") == ["2"]
     assert seen("x", "a", "b", "c") == []
     assert seen("b") == []
+
+
+def test_whoever_asks_for_many_tokens_leaves_time_to_others() -> None:
+    world = World()
+    for number in range(250):
+        given(world, replace(CREATE, token_id=str(number), owner="User:a", requester="User:a"))
+    owners = [f"User:{number}" for number in range(4_000)]
+    slices = describe_delegation_tokens(world.image, "User:a", owners, lambda _: False)
+    assert [type(each) for each in slices] == [int, int, int]
 
 
 def test_nobody_can_fill_the_controllers_with_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
