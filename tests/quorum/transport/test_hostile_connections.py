@@ -149,7 +149,7 @@ def test_large_requests_hold_their_room_until_they_are_answered(run: Run) -> Non
 
 
 def test_who_sends_one_large_request_after_the_other_is_not_too_slow(run: Run) -> None:
-    """Whenever it is looked at, a request is under way, and never the same one."""
+    """At each sweep a request is under way, and never the same one."""
 
     async def test() -> None:
         clock = ManualClock()
