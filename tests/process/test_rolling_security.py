@@ -46,11 +46,11 @@ async def writing(bootstrap: Sequence[Address], config: ClientConfig) -> AsyncIt
 
         async def write() -> None:
             count = 0
-            while not stop.is_set():
+            stopped = asyncio.create_task(stop.wait())
+            while not (await asyncio.wait({stopped}, timeout=PAUSE_SECONDS))[0]:
                 sent = await producer.send(TOPIC, -1, [ClientRecord(0, None, b"%d" % count)])
                 await sent
                 count += 1
-                await asyncio.sleep(PAUSE_SECONDS)
             assert count
 
         tasks.create_task(write())
