@@ -46,7 +46,7 @@ async def writing(bootstrap: Sequence[Address], config: ClientConfig) -> AsyncIt
 
         async def write() -> None:
             count = 0
-            stopped = asyncio.create_task(stop.wait())
+            stopped = tasks.create_task(stop.wait())
             while not (await asyncio.wait({stopped}, timeout=PAUSE_SECONDS))[0]:
                 sent = await producer.send(TOPIC, -1, [ClientRecord(0, None, b"%d" % count)])
                 await sent
