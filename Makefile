@@ -135,8 +135,8 @@ LISTENER ?=
 AS ?=
 
 .PHONY: fuzz
-fuzz: $(VENV)/installed ## send hostile frames to each listener of real nodes, and judge what is left (FRAMES=200000 SEED=7 LISTENER=broker AS=user)
-	$(PYTHON_M) chaos.fuzz --frames $(FRAMES) $(if $(SEED),--seed $(SEED)) $(if $(LISTENER),--listener $(LISTENER)) $(if $(AS),--as $(AS)) $(ARGS)
+fuzz: $(VENV)/installed ## send hostile frames to each listener of real nodes, and judge what is left (FRAMES=200000 SEED=7 LISTENER=broker CALLER=user)
+	$(PYTHON_M) chaos.fuzz --frames $(FRAMES) $(if $(SEED),--seed $(SEED)) $(if $(LISTENER),--listener $(LISTENER)) $(if $(CALLER),--as $(CALLER)) $(ARGS)
 
 .PHONY: bench
 bench: $(MEASURED) ## measure on this machine, beside etcd, Kafka and PySyncObj, and write docs/performance.md
