@@ -1,9 +1,11 @@
 """The file that `--command-config` names: Kafka's client.properties.
 
 The names are those of Kafka's clients. Settings that are not about security are passed over, as
-Kafka's own tools do with what they do not know.
+Kafka's own tools do with what they do not know. A name that only misspells one of security is
+refused: without it the connection would fail for a reason that hides the cause.
 """
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +31,15 @@ _OWN: Final = {
     )
 }
 """The settings that a client has and a node has not."""
+
+_SECURITY: Final = (
+    *_OWN,
+    *(name for name in SETTINGS if name.startswith(("ssl.", "sasl."))),
+)
+_OF_KAFKA: Final = "sasl.oauthbearer.scope.claim.name"
+"""The one setting of Kafka's clients that does not count here and is near to one that does."""
+MISSPELT_MIN: Final = 0.9
+"""The likeness, 0 to 1, from which on a name is taken for a misspelt one."""
 
 
 class _NoLog(ClientLog):
@@ -67,7 +78,8 @@ def load_client_config(path: Path) -> ClientConfig:
     values: dict[str, Any] = {}
     for name, one in given.items():
         setting = _OWN.get(name) or SETTINGS.get(name)
-        if setting is None or not (name in _OWN or name.startswith(("ssl.", "sasl."))):
+        if setting is None or name not in _SECURITY:
+            _check_spelling(name, f"{path}:{one.line}")
             continue
         try:
             values[name] = setting.parse(one.value)
@@ -77,6 +89,15 @@ def load_client_config(path: Path) -> ClientConfig:
         return client_config(values)
     except InvalidSetting as error:
         raise InvalidSetting(f"{path}: {error}") from None
+
+
+def _check_spelling(name: str, place: str) -> None:
+    """Raise `InvalidSetting` for a name that no client has, and that is near to one of security."""
+    if name == _OF_KAFKA or name in SETTINGS:
+        return
+    near = difflib.get_close_matches(name, _SECURITY, n=1, cutoff=MISSPELT_MIN)
+    if near:
+        raise InvalidSetting(f"{place}: {name} is not a setting; did you mean {near[0]}?")
 
 
 def client_config(values: Mapping[str, Any]) -> ClientConfig:

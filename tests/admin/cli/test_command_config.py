@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from admin.cli.main import group
+from admin.client.command_config import load_client_config
 
 COMMANDS = (
     ("metadata-quorum", "describe", "--status"),
@@ -35,6 +36,11 @@ def test_every_command_line_that_connects_reads_the_file(
     ("text", "message"),
     [
         ("security.protocol=TELNET", ":1: security.protocol: 'TELNET' is not a security protocol"),
+        (
+            "client.id=a\nssl.trustore.location=ca.pem",
+            ":2: ssl.trustore.location is not a setting; did you mean ssl.truststore.location?",
+        ),
+        ("security.protocl=SSL", ":1: security.protocl is not a setting; did you mean"),
         ("# of alice\npassword", ":2: it is not name=value"),
         ("security.protocol=SASL_SSL", ": sasl.mechanism is not set"),
         (
@@ -51,6 +57,13 @@ def test_a_wrong_file_is_refused_with_its_line(tmp_path: Path, text: str, messag
     path = tmp_path / "client.properties"
     path.write_text(text)
     assert refusal(COMMANDS[0], path).startswith(f"{path}{message}")
+
+
+def test_settings_of_kafka_that_do_not_count_here_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    names = ("acks", "sasl.oauthbearer.scope.claim.name", "ssl.provider", "ssl.truststore.password")
+    path.write_text("".join(f"{name}=x\n" for name in names))
+    assert load_client_config(path).librdkafka == {}
 
 
 def test_no_password_is_shown(tmp_path: Path) -> None:
