@@ -73,6 +73,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Under `--rewrite`, leave out every test that records nothing.
     """
+    for item in items:
+        # A session of Spark is a process of Java, and workers beside it.
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("process")
     marked = {
         name: {item.path for item in items if item.get_closest_marker(name)}
         for name in ("process", "thorough")

@@ -9,7 +9,7 @@ import pytest
 
 from chaos.fuzz.attack import Entry, Target, _read_until_closed, frames_of
 from chaos.fuzz.cluster import Caller
-from chaos.fuzz.frames import Frame, Kind
+from chaos.fuzz.frames import Frame, Frames, Kind
 from chaos.fuzz.judge import GROWTH_BYTES_MAX, MIB, Culprits, NodeState, Observation, problems
 from chaos.fuzz.witness import Probe
 from tests.chaos.fuzz.test_fuzz_frames import orders
@@ -30,11 +30,16 @@ FINE = Observation(
     lost=(),
     written={},
 )
-FRAMES = frames_of(orders(Target.CONTROLLER))
+
+
+@pytest.fixture(scope="module")
+def frames() -> Frames:
+    """The frames of a run against a controller."""
+    return frames_of(orders(Target.CONTROLLER))
 
 
 @pytest.fixture
-def culprits(tmp_path: Path) -> Culprits:
+def culprits(tmp_path: Path, frames: Frames) -> Culprits:
     """A journal with two connections."""
     journal = tmp_path / "journal"
     entries = [
@@ -42,20 +47,22 @@ def culprits(tmp_path: Path) -> Culprits:
         Entry("127.0.0.2:41000", (3, 4, 5), was_closed=True),
     ]
     journal.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in entries))
-    return Culprits(journal, FRAMES)
+    return Culprits(journal, frames)
 
 
 def test_a_run_without_harm_passes(culprits: Culprits) -> None:
     assert problems(FINE, culprits) == []
 
 
-def test_a_stack_trace_is_found_with_the_frame_that_caused_it(culprits: Culprits) -> None:
+def test_a_stack_trace_is_found_with_the_frame_that_caused_it(
+    culprits: Culprits, frames: Frames
+) -> None:
     seen = replace(FINE, nodes=[replace(NODE, said=QUIET + TRACE + QUIET)])
     (problem,) = problems(seen, culprits)
     assert problem.startswith("controller 1: 2026-01-01 00:00:00,000 ERROR kafka: Vote v1")
     assert "KeyError: 7" in problem
     assert "frames 3 to 5" in problem
-    assert str(FRAMES.frame(5)) in problem
+    assert str(frames.frame(5)) in problem
 
 
 def test_an_error_without_a_trace_is_found(culprits: Culprits) -> None:
@@ -70,10 +77,12 @@ def test_memory_is_bounded(culprits: Culprits) -> None:
     assert problem == "controller 1 has 65 MiB more than before, at most 64 are allowed"
 
 
-def test_a_node_that_ended_is_found_with_the_last_frames(culprits: Culprits) -> None:
+def test_a_node_that_ended_is_found_with_the_last_frames(
+    culprits: Culprits, frames: Frames
+) -> None:
     (problem,) = problems(replace(FINE, nodes=[replace(NODE, exit_code=1)]), culprits)
     assert problem.startswith("controller 1 ended with 1; the last frames were")
-    assert str(FRAMES.frame(5)) in problem
+    assert str(frames.frame(5)) in problem
 
 
 @pytest.mark.parametrize(
