@@ -5,6 +5,7 @@ It has one thread and runs one program at a time. It imports nothing of the test
 pytest, which must be the first to import them.
 """
 
+import atexit
 import gc
 import importlib
 import json
@@ -13,8 +14,10 @@ import runpy
 import signal
 import sys
 import tempfile
+import threading
+import traceback
 from contextlib import suppress
-from typing import IO, Final
+from typing import IO, Final, NoReturn
 
 ENCODING: Final = "latin-1"
 """The encoding of bytes in a line: one character for each."""
@@ -31,6 +34,33 @@ def become(program: str, *arguments: str) -> None:
         getattr(importlib.import_module(module), function)()
     else:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def exit_code(*program: str) -> int:
+    """Run the program in this process and return its exit code, as the interpreter would."""
+    try:
+        become(*program)
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return ended.code or 0
+        print(ended.code, file=sys.stderr)  # noqa: T201
+        return 1
+    except BaseException:  # noqa: BLE001 - the process ends here, whatever it is
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def finish(code: int) -> NoReturn:
+    """End the process as the interpreter does, but leave its memory to the system.
+
+    Without this, to take hundreds of modules apart takes a quarter of the time of a program.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code & 0xFF)
 
 
 def main() -> None:
@@ -52,8 +82,7 @@ def main() -> None:
                 for number, end in enumerate((reading, out.fileno(), err.fileno())):
                     os.dup2(end, number)
                 os.close(writing)
-                become(*program)
-                return
+                finish(exit_code(*program))
             os.close(reading)
             # It may end without having read all.
             with suppress(BrokenPipeError), os.fdopen(writing, "wb") as stdin:

@@ -13,6 +13,7 @@ PRODUCT: Final = ("quorum", "statemachine", "controller", "broker", "admin")
 NEEDED: Final = (
     *("asyncio", "concurrent.futures.thread", "http.client", "logging", "subprocess", "uuid"),
     *("crc32c", "hypothesis.strategies", "hypothesis.stateful"),
+    "chaos.mutants.catalogue",
     *(
         "kio.index",
         "kio.schema",
