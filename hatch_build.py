@@ -37,10 +37,15 @@ class Compiled(BuildHookInterface[Any]):
             raise SystemExit(f"{ASKED}: {missing}")
         root = Path(self.root)
         modules = listed(root, self.config["modules"], self.config["interpreted"])
-        made = compiled(root, modules, root / "build" / "compiled")
+        made = compiled(root, modules, root / "build" / f"compiled-{_opt_level()}")
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
         build_data["force_include"].update({str(path): place for place, path in made.items()})
+
+
+def _opt_level() -> str:
+    """The optimization level of the C compiler, 0 to 3."""
+    return os.environ.get(OPT_LEVEL, "2")
 
 
 def not_here() -> str | None:
@@ -70,7 +75,7 @@ def compiled(root: Path, modules: list[str], into: Path) -> dict[str, Path]:
     os.chdir(root)
     extensions = mypycify(
         ["--strict", *modules],
-        opt_level=os.environ.get(OPT_LEVEL, "2"),
+        opt_level=_opt_level(),
         debug_level="0",
         multi_file=True,
         target_dir=str(into / "c"),
