@@ -18,6 +18,7 @@ from quorum.core.vocabulary import uuid_to_text
 from quorum.log.meta_properties import new_directory_id
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 
 PROBE_MS: Final = 1_000
 WRITE_MS: Final = 10_000
@@ -39,6 +40,8 @@ class Controllers:
     """Three controllers of either kind, with the queries that both answer."""
 
     def __init__(self) -> None:
+        self.security: ClientSecurity = PLAIN_CLIENT
+        """The security of the queries."""
         self._plan: ClusterPlan | None = None
         self._written = 0
 
@@ -59,18 +62,22 @@ class Controllers:
         return self.node(node).kafka
 
     async def leader(self) -> int | None:
-        quorum = await quorum_of(self.addresses)
+        quorum = await quorum_of(self.addresses, self.security)
         return None if quorum is None else quorum.leader_id
 
     async def write(self, node: int) -> None:
         self._written += 1
-        await change_quota(self.client_address(node), self._written)
+        await change_quota(self.client_address(node), self._written, self.security)
 
 
-async def quorum_of(controllers: Sequence[Address]) -> QuorumDescription | None:
+async def quorum_of(
+    controllers: Sequence[Address], security: ClientSecurity = PLAIN_CLIENT
+) -> QuorumDescription | None:
     """The leader's description of the quorum; None if the leader does not answer."""
     try:
-        async with AdminClient(controllers, is_controller=True, timeout_ms=PROBE_MS) as admin:
+        async with AdminClient(
+            controllers, is_controller=True, timeout_ms=PROBE_MS, security=security
+        ) as admin:
             return await admin.describe_quorum()
     except AdminError:
         return None
@@ -90,9 +97,9 @@ async def living_brokers(leader: Address, cluster_id: str) -> AsyncIterator[Brok
         await admin.delete_topic(TOPIC)
 
 
-async def change_quota(controller: Address, value: int) -> None:
+async def change_quota(controller: Address, value: int, security: ClientSecurity) -> None:
     """Set the quota of a user: a record that needs no broker; raises `NotDone`."""
-    channels = Channels("bench-write")
+    channels = Channels("bench-write", security)
     try:
         answer = await channels.ask(
             controller, ApiKey.ALTER_CLIENT_QUOTAS, _quota(value), timeout_ms=WRITE_MS
