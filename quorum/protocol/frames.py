@@ -1,7 +1,8 @@
 """Split a byte stream into length-prefixed frames, whose content is opaque here.
 
 Each frame is sliced once from the received bytes. A frame that arrives in pieces is joined once,
-after its last byte.
+after its last byte; only pieces of a few bytes are joined earlier, since each takes memory of its
+own.
 """
 
 from collections.abc import Callable
@@ -18,13 +19,17 @@ _API_KEY: Final = Struct(">h")
 
 LENGTH_BYTES: Final = _LENGTH.size
 
+_PIECE_BYTES: Final = 64
+"""The memory of a piece beside its content, rounded up: a bytes object, a place in a list."""
+
 
 class FrameSplitter:
     """Takes received bytes and returns complete frames, without their length prefix.
 
     It holds the bytes not taken yet. An incomplete frame has at most `frame_bytes_max` bytes, and
-    takes no more memory than its received part. `bytes_max_of` returns the limit of the API whose
-    key opens a frame; a longer frame is not collected.
+    takes at most twice the memory of its received part, however small the pieces are.
+    `bytes_max_of` returns the limit of the API whose key opens a frame; a longer frame is not
+    collected.
     """
 
     __slots__ = (
@@ -118,6 +123,10 @@ class FrameSplitter:
         self._parts.append(piece)
         self._missing_bytes -= len(piece)
         if self._missing_bytes:
+            come = self.unfinished_bytes - self._missing_bytes
+            if come < len(self._parts) * _PIECE_BYTES:
+                # At most once in `come / _PIECE_BYTES` pieces: each piece costs a bounded copy.
+                self._parts = [b"".join(self._parts)]
             return
         self._whole = b"".join(self._parts)
         self.unfinished_bytes = 0

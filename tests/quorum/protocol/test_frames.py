@@ -1,4 +1,5 @@
 import struct
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -84,6 +85,26 @@ def test_an_unfinished_frame_takes_no_more_memory_than_has_come() -> None:
         splitter.feed(b"y" * 10)
         assert splitter.take() is None
     assert buffered_bytes(splitter) == 30
+
+
+@pytest.mark.parametrize("size_bytes", [1, 2, 7, 40, 300])
+def test_pieces_of_a_few_bytes_take_at_most_twice_the_memory_of_what_came(size_bytes: int) -> None:
+    splitter = FrameSplitter(frame_bytes_max=1_000_000)
+    frame = bytes(range(250)) * 4_000
+    stream = framed(frame)
+    # Each piece is an object of its own, as a socket gives it.
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for start in range(0, 200_000, size_bytes):
+            splitter.feed(stream[start : start + size_bytes])
+            assert splitter.take() is None
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held - before <= 2 * 200_000 + 4_096
+    splitter.feed(stream[start + size_bytes :])
+    assert taken(splitter) == [frame]
 
 
 def test_a_frame_that_came_whole_is_given_without_the_next_one() -> None:
