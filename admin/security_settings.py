@@ -159,6 +159,7 @@ class SecuritySettings:
                 each: self.of_mechanism("connections.max.reauth.ms", each) or 0 for each in enabled
             },
             failure_delay_ms=self.get("connection.failed.authentication.delay.ms"),
+            receive_bytes_max=self.get("sasl.server.max.receive.size"),
             wall_clock=wall_ms,
         )
 

@@ -32,7 +32,7 @@ from quorum.transport.address import Address, parse_address, parse_addresses
 from quorum.transport.limits import CONNECTIONS_PER_ADDRESS_MAX
 from quorum.transport.security.principal_mapping import parse_rules
 from quorum.transport.security.protocols import SecurityProtocol
-from quorum.transport.security.sasl_server import FAILURE_DELAY_MS
+from quorum.transport.security.sasl_server import FAILURE_DELAY_MS, RECEIVE_BYTES_MAX
 from quorum.transport.security.secret import Secret
 from quorum.transport.security.tls import VERSIONS, ClientAuth
 from quorum.transport.security.token_hmacs import DelegationTokenConfig
@@ -681,6 +681,16 @@ _ROWS: Final = (
         default=FAILURE_DELAY_MS,
         lowest=0,
         highest=10_000,
+    ),
+    Setting(
+        "sasl.server.max.receive.size",
+        SIZE,
+        "The longest request of a client that has not authenticated, and the longest SASL message; "
+        "a longer one closes the connection.",
+        default=RECEIVE_BYTES_MAX,
+        lowest=1_024,
+        highest=1_048_576,
+        per_listener=True,
     ),
     Setting(
         "sasl.oauthbearer.jwks.endpoint.url",

@@ -55,8 +55,8 @@ REQUEST_LIMITS: Final[Mapping[int, RequestLimits]] = MappingProxyType(
         ApiKey.FIND_COORDINATOR: _LIST,
         ApiKey.API_VERSIONS: _SHORT,
         ApiKey.SASL_HANDSHAKE: _SHORT,
-        # It carries a token of OAUTHBEARER.
-        ApiKey.SASL_AUTHENTICATE: RequestLimits(128 * KIB, 64),
+        # It carries a token of OAUTHBEARER; sasl.server.max.receive.size is the tighter limit.
+        ApiKey.SASL_AUTHENTICATE: RequestLimits(MIB, 64),
         ApiKey.CREATE_TOPICS: _BULK,
         ApiKey.DELETE_TOPICS: _BULK,
         ApiKey.INIT_PRODUCER_ID: _SHORT,

@@ -5,6 +5,7 @@ slows its sender.
 """
 
 import asyncio
+import enum
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -86,27 +87,34 @@ class RequestPacer:
         return self._left > 0 and self._clock_ns() < self._ends_ns
 
 
-class LargeRequests:
-    """The bytes of all large requests of a listener, from their first byte to their answer.
+class Claim(enum.Enum):
+    """The claim of a connection to the room for large requests, in quarters of it."""
 
-    Connections that are served first have as much room again, which others cannot take from them.
-    """
+    UNAUTHENTICATED = 1
+    """It finds room only while three quarters are free, and so takes none that others need."""
+    CLIENT = 4
+    SERVED_FIRST = 8
+    """As much room again, which others cannot take from it."""
+
+
+class LargeRequests:
+    """The bytes of all large requests of a listener, from their first byte to their answer."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._of_host: Counter[str] = Counter()
-        self._waiting: deque[tuple[Waiting, str, int, bool]] = deque()
+        self._waiting: deque[tuple[Waiting, str, int, Claim]] = deque()
         self.held_bytes = 0
         """The bytes that are taken."""
 
-    def take(self, host: str, size_bytes: int, *, is_first: bool = False) -> bool:
-        """Take room for a request of `host`, if there is some; an address gets half of all.
+    def take(self, host: str, size_bytes: int, claim: Claim = Claim.CLIENT) -> bool:
+        """Take room for a request of `host`, if there is some within its claim.
 
-        A connection that is served first (`is_first`) gets what there is.
+        An address gets half of a claim; a connection that is served first gets what there is.
         """
         held_bytes = self._of_host.get(host, 0) + size_bytes
-        bytes_max = 2 * self._bytes_max if is_first else self._bytes_max
-        of_host_max = bytes_max if is_first else bytes_max // 2
+        bytes_max = self._bytes_max * claim.value // Claim.CLIENT.value
+        of_host_max = bytes_max if claim is Claim.SERVED_FIRST else bytes_max // 2
         if held_bytes > of_host_max or self.held_bytes + size_bytes > bytes_max:
             return False
         self.held_bytes += size_bytes
@@ -121,17 +129,15 @@ class LargeRequests:
             del self._of_host[host]
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
-            connection, waiting_host, needed_bytes, is_first = each
-            if self.take(waiting_host, needed_bytes, is_first=is_first):
+            connection, waiting_host, needed_bytes, claim = each
+            if self.take(waiting_host, needed_bytes, claim):
                 connection.on_room(needed_bytes)
             else:
                 self._waiting.append(each)
 
-    def wait(
-        self, connection: Waiting, host: str, size_bytes: int, *, is_first: bool = False
-    ) -> None:
+    def wait(self, connection: Waiting, host: str, size_bytes: int, claim: Claim) -> None:
         """Call `on_room` of this connection once so much has been taken for it."""
-        self._waiting.append((connection, host, size_bytes, is_first))
+        self._waiting.append((connection, host, size_bytes, claim))
 
     def forget(self, connection: Waiting) -> None:
         """The connection has closed, and waits no more."""

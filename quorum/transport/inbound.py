@@ -3,7 +3,8 @@
 Bodies are opaque here. With too many requests under way, or too many response bytes unread by the
 peer, the connection stops reading from it. It also waits for its turn among the connections of the
 listener, and for memory if a request is large (`admission`). The connections of voters and of live
-brokers are served first: they do not wait for their turn, and have memory of their own.
+brokers are served first: they do not wait for their turn, and have memory of their own. A client
+that has yet to authenticate gets the least of it, and sends no more than SASL needs.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from quorum.protocol.principal import ANONYMOUS, KafkaPrincipal
 from quorum.protocol.request_limits import LIMIT_BYTES_MIN
 from quorum.protocol.shape import Data
 from quorum.transport.address import host_of_peer, network_of, peer_name
-from quorum.transport.admission import LargeRequests, RequestPacer
+from quorum.transport.admission import Claim, LargeRequests, RequestPacer
 from quorum.transport.buffers import body_of, parts_of, write_out
 from quorum.transport.limits import (
     LARGE_REQUEST_BYTES,
@@ -38,7 +39,7 @@ from quorum.transport.limits import (
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.security.principal_mapping import NoRuleMatches
 from quorum.transport.security.protocols import UNPROTECTED, ListenerSecurity
-from quorum.transport.security.sasl_server import FRAME_BYTES_MAX, SASL_APIS, ServerSession
+from quorum.transport.security.sasl_server import SASL_APIS, ServerSession
 
 logger = logging.getLogger(__name__)
 
@@ -183,6 +184,7 @@ class InboundConnection(asyncio.Protocol):
 
         self.is_open = False
         self.is_served_first = False
+        self._is_authenticated = True
         self.used_at_seconds = 0.0
         """The time of the loop at which bytes last came."""
         self.has_asked = False
@@ -341,6 +343,7 @@ class InboundConnection(asyncio.Protocol):
     def authenticated(self, principal: KafkaPrincipal) -> None:
         """The client has proved who it is: its requests are served from now on."""
         self.principal = principal
+        self._is_authenticated = True
         self._splitter.limit(self._limits.frame_bytes_max)
         self._handler = self._terms.handler
 
@@ -374,7 +377,8 @@ class InboundConnection(asyncio.Protocol):
                 try:
                     frame = self._splitter.take()
                 except BadFrame as bad:
-                    self.close_because(str(bad))
+                    when = "" if self._is_authenticated else ", before the client has authenticated"
+                    self.close_because(f"{bad}{when}")
                     return
             if not self._finds_room(frame):
                 self._next_frame = frame
@@ -425,13 +429,18 @@ class InboundConnection(asyncio.Protocol):
         size_bytes = self._splitter.unfinished_bytes if frame is None else len(frame)
         if size_bytes <= LARGE_REQUEST_BYTES or self._large_bytes:
             return True
-        large, host, is_first = self._terms.large, self.network, self.is_served_first
-        if large.take(host, size_bytes, is_first=is_first):
+        large, claim = self._terms.large, self._claim()
+        if large.take(self.network, size_bytes, claim):
             self._hold(size_bytes)
             return True
         self._waits_for_room = True
-        large.wait(self, host, size_bytes, is_first=is_first)
+        large.wait(self, self.network, size_bytes, claim)
         return False
+
+    def _claim(self) -> Claim:
+        if self.is_served_first:
+            return Claim.SERVED_FIRST
+        return Claim.CLIENT if self._is_authenticated else Claim.UNAUTHENTICATED
 
     def _forget_requests(self) -> None:
         """Nobody is answered any more: give back all memory."""
@@ -541,7 +550,9 @@ class InboundConnection(asyncio.Protocol):
                 return
         if security.sasl is not None:
             self._session = security.sasl.session(self)
-            self._splitter.limit(FRAME_BYTES_MAX)
+            self._is_authenticated = False
+            receive_bytes_max = security.sasl.receive_bytes_max
+            self._splitter.limit(min(receive_bytes_max, self._limits.frame_bytes_max))
             self._handler = self._session.handle
 
     def _has_room(self) -> bool:

@@ -68,6 +68,7 @@ def test_several_listeners_each_with_its_own_security() -> None:
             "sasl.enabled.mechanisms": "SCRAM-SHA-256,PLAIN",
             "listener.name.clients.plain.sasl.jaas.config": PLAIN,
             "listener.name.clients.scram-sha-256.connections.max.reauth.ms": "5s",
+            "listener.name.clients.sasl.server.max.receive.size": "4096",
         },
     )
     assert config.inter_broker.protocol is config.quorum.security.protocol is SecurityProtocol.SSL
@@ -81,6 +82,7 @@ def test_several_listeners_each_with_its_own_security() -> None:
     assert str(clients.security.tls._settings.chain).endswith("/etc/clients.pem")
     assert clients.security.sasl is not None
     assert set(clients.security.sasl.mechanisms) == {"SCRAM-SHA-256", "PLAIN"}
+    assert clients.security.sasl.receive_bytes_max == 4_096
     assert clients.security.sasl.reauth_ms == {"SCRAM-SHA-256": 5_000, "PLAIN": 0}
     # Nodes of another protocol could not ask it who is where.
     assert config.quorum.advertised is None

@@ -11,9 +11,6 @@ from quorum.protocol.principal import KafkaPrincipal
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 
-MESSAGE_BYTES_MAX: Final = 64 * 1024
-"""Of one SASL message; tokens are the longest ones."""
-
 
 class AuthenticationFailed(Exception):
     """The peer did not prove who it is. The message is for the log of this side.

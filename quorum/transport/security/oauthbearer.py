@@ -20,7 +20,6 @@ import orjson
 
 from quorum.protocol.principal import USER, KafkaPrincipal
 from quorum.transport.security.mechanisms import (
-    MESSAGE_BYTES_MAX,
     OAUTHBEARER,
     Authenticated,
     AuthenticationFailed,
@@ -42,6 +41,8 @@ RETRY_MS_MIN: Final = 1_000
 """Between two attempts to fetch the first keys: whoever connects would cause another one."""
 UNKNOWN_KEY_MS_MIN: Final = 10_000
 """Between two fetches because of a key that is not known: strangers can name any."""
+MESSAGE_BYTES_MAX: Final = 64 * 1024
+"""The longest message with a token of this side."""
 
 _GS2_HEADER: Final = re.compile(rb"n,(?:a=([^,]*))?,")
 _TOKEN: Final = re.compile(rb"(?i:auth)=(?i:bearer) +([A-Za-z0-9._~+/\-]+=*)")

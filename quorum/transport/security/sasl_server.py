@@ -20,7 +20,6 @@ from quorum.protocol.errors import ErrorCode
 from quorum.protocol.principal import KafkaPrincipal
 from quorum.protocol.shape import Data
 from quorum.transport.security.mechanisms import (
-    MESSAGE_BYTES_MAX,
     Authenticated,
     AuthenticationFailed,
     ServerConversation,
@@ -37,8 +36,8 @@ AUTHENTICATION_MS_MAX: Final = 10_000
 """The time that a client has from its connection to the proof, and for each re-authentication."""
 FAILURE_DELAY_MS: Final = 100
 """The default of `connection.failed.authentication.delay.ms`."""
-FRAME_BYTES_MAX: Final = MESSAGE_BYTES_MAX + 1_024
-"""Of a request before the proof: a SASL message with its header."""
+RECEIVE_BYTES_MAX: Final = 512 * 1024
+"""The default of `sasl.server.max.receive.size`."""
 GREETINGS_MAX: Final = 4
 """ApiVersions requests before the proof: one, and as many again for clients that are too new."""
 
@@ -106,6 +105,8 @@ class ServerSasl:
     reauth_ms: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """`connections.max.reauth.ms` of a mechanism; without one, or 0, a proof lasts for ever."""
     failure_delay_ms: int = FAILURE_DELAY_MS
+    receive_bytes_max: int = RECEIVE_BYTES_MAX
+    """`sasl.server.max.receive.size`: of a request before the proof, and of each SASL message."""
     wall_clock: Callable[[], int]
 
     def session(self, connection: SaslConnection) -> "ServerSession":
@@ -237,8 +238,11 @@ class ServerSession:
         conversation = self._conversation
         assert conversation is not None
         try:
-            if len(message) > MESSAGE_BYTES_MAX:
-                raise AuthenticationFailed(f"a SASL message of {len(message)} bytes")
+            bytes_max = self._sasl.receive_bytes_max
+            if len(message) > bytes_max:
+                raise AuthenticationFailed(
+                    f"a SASL message of {len(message)} bytes, at most {bytes_max} are allowed"
+                )
             answer = await conversation.answer(message)
             if conversation.authenticated is not None:
                 self._succeed(conversation.authenticated)

@@ -27,7 +27,7 @@ from quorum.transport.security.protocols import (
     SecurityProtocol,
 )
 from quorum.transport.security.sasl_client import ClientSasl
-from quorum.transport.security.sasl_server import ServerSasl
+from quorum.transport.security.sasl_server import RECEIVE_BYTES_MAX, ServerSasl
 from quorum.transport.security.scram import ScramClient, ScramServer, credential_of
 from quorum.transport.security.secret import Secret
 from quorum.transport.security.tls import ClientTls, Pem, ServerTls, TlsSettings
@@ -94,6 +94,7 @@ def sasl_listener(
     tls: ServerTls | None = None,
     reauth_ms: int = 0,
     failure_delay_ms: int = 1,
+    receive_bytes_max: int = RECEIVE_BYTES_MAX,
 ) -> ListenerSecurity:
     enabled = mechanisms() if found is None else found
     return ListenerSecurity(
@@ -104,6 +105,7 @@ def sasl_listener(
             mechanisms=enabled,
             reauth_ms=dict.fromkeys(enabled, reauth_ms),
             failure_delay_ms=failure_delay_ms,
+            receive_bytes_max=receive_bytes_max,
             wall_clock=wall_ms,
         ),
     )

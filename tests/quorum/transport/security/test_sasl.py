@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import logging
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ from tests.quorum.transport.security.secured import (
 )
 from tests.support.pem_authority import Authority
 
+KIB = 1024
 NAMES = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 TOLD = "Authentication failed during authentication due to invalid credentials with SASL mechanism "
 
@@ -171,6 +173,58 @@ def test_before_the_proof_frames_are_small_and_time_is_limited(
 
     run(go())
     assert "no authentication within 20 ms" in caplog.text
+    assert (
+        "frame of 1000000 bytes, at most 524288 are allowed, before the client has authenticated"
+        in caplog.text
+    )
+
+
+def test_strangers_take_no_room_that_authenticated_clients_need(run: Run) -> None:
+    """Many begin SASL messages of 128 KiB and finish none."""
+    size = 128 * KIB
+
+    async def go() -> None:
+        limits = {"frame_bytes_max": 1024 * KIB, "large_requests_bytes_max": 2048 * KIB}
+        async with AsyncExitStack() as stack:
+            server, port, _ = await stack.enter_async_context(secured(sasl_listener(), **limits))
+            header = headers.write_request_header(ApiKey.SASL_AUTHENTICATE, 2, 1, "test")
+            for _ in range(8):
+                peer = await stack.enter_async_context(peer_of(port))
+                await shake(peer, "PLAIN")
+                peer.write(LENGTH.pack(size) + header + bytes(size // 2))
+            security = sasl_client(alice("PLAIN"))
+            channel = await stack.enter_async_context(secure_channel(port, security))
+            assert await echo(channel) == b"hello"
+            # The strangers' address has half of a quarter; the client, of the same, half of all.
+            assert server.large_requests_bytes == 2 * size
+            large = bytes(700 * KIB)
+            assert await echo(channel, large) == large
+
+    run(go())
+
+
+@pytest.mark.parametrize("is_authenticated", [False, True])
+def test_a_sasl_message_has_a_limit_before_and_after_the_proof(
+    run: Run, caplog: pytest.LogCaptureFixture, is_authenticated: bool
+) -> None:
+    async def go() -> None:
+        listener = sasl_listener(receive_bytes_max=4 * KIB)
+        async with secured(listener) as (_, port, _), peer_of(port) as peer:
+            await shake(peer, "PLAIN")
+            if is_authenticated:
+                message = f"\0alice\0{PASSWORD}".encode()
+                await ask(peer, ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=message)
+                await shake(peer, "PLAIN")
+            header = headers.write_request_header(ApiKey.SASL_AUTHENTICATE, 2, 1, "test")
+            body = request_body(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=bytes(5_000))
+            peer.write(framed(header + body))
+            await peer.lost
+
+    run(go())
+    refused = "a SASL message of 5000 bytes, at most 4096 are allowed"
+    if not is_authenticated:
+        refused = "frame of 5018 bytes, at most 4096 are allowed, before the client has"
+    assert refused in caplog.text
 
 
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "EXTERNAL", "scram-sha-256"])
