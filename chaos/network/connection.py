@@ -28,6 +28,7 @@ from quorum.protocol.raft_messages import VERSIONS
 from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
 from quorum.raft_rpc import RaftRpc
 from quorum.transport.admission import LargeRequests, RequestPacer
+from quorum.transport.buffers import ReadBuffer
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
 from quorum.transport.inbound import Handler, InboundConnection, InboundRequest, Terms
 from quorum.transport.limits import ServerLimits
@@ -253,6 +254,7 @@ def _terms(handler: Handler, offered: Mapping[int, VersionRange], refusal_log: R
         refusal_log=refusal_log,
         pacer=RequestPacer(_no_time),
         large=LargeRequests(limits.large_requests_bytes_max),
+        read_buffer=ReadBuffer(),
         handler=handler,
         offered=offered,
         limits=limits,

@@ -37,9 +37,9 @@ class FrameSplitter:
         "_bytes_max_of",
         "_data",
         "_frame_bytes_max",
-        "_missing_bytes",
         "_parts",
         "_whole",
+        "missing_bytes",
         "unfinished_bytes",
     )
 
@@ -54,15 +54,16 @@ class FrameSplitter:
         """The announced length of a frame that has begun to come and is not whole."""
         self._data = b""
         self._at = 0
-        # A frame in several pieces: those so far, the number of missing bytes, the joined frame.
+        # A frame in several pieces: those so far, their missing bytes, the joined frame.
         self._parts: list[bytes] = []
-        self._missing_bytes = 0
+        self.missing_bytes = 0
+        """The bytes of that frame that have not come."""
         self._whole: bytes | None = None
 
     @property
     def is_in_a_frame(self) -> bool:
         """True if the next frame is incomplete, but not empty."""
-        if self._missing_bytes or self._whole is not None:
+        if self.missing_bytes or self._whole is not None:
             return self._whole is None
         come = len(self._data) - self._at
         if come < LENGTH_BYTES:
@@ -76,7 +77,7 @@ class FrameSplitter:
 
     def feed(self, data: bytes) -> None:
         """Add received bytes."""
-        if self._missing_bytes:
+        if self.missing_bytes:
             self._fill(data)
         elif self._at < len(self._data):
             self._data = self._data[self._at :] + data
@@ -113,17 +114,17 @@ class FrameSplitter:
             return data[start:end]
         self.unfinished_bytes = length
         self._parts = [data[start:]]
-        self._missing_bytes = end - len(data)
+        self.missing_bytes = end - len(data)
         self._data = b""
         self._at = 0
         return None
 
     def _fill(self, data: bytes) -> None:
-        piece = data[: self._missing_bytes]
+        piece = data[: self.missing_bytes]
         self._parts.append(piece)
-        self._missing_bytes -= len(piece)
-        if self._missing_bytes:
-            come = self.unfinished_bytes - self._missing_bytes
+        self.missing_bytes -= len(piece)
+        if self.missing_bytes:
+            come = self.unfinished_bytes - self.missing_bytes
             if come < len(self._parts) * _PIECE_BYTES:
                 # At most once in `come / _PIECE_BYTES` pieces: each piece costs a bounded copy.
                 self._parts = [b"".join(self._parts)]
@@ -131,8 +132,9 @@ class FrameSplitter:
         self._whole = b"".join(self._parts)
         self.unfinished_bytes = 0
         self._parts = []
-        self._data = data
-        self._at = len(piece)
+        if len(piece) < len(data):
+            self._data = data
+            self._at = len(piece)
 
 
 def _unacceptable(length: int, frame_bytes_max: int) -> str:

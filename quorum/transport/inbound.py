@@ -29,9 +29,11 @@ from quorum.protocol.request_limits import LIMIT_BYTES_MIN
 from quorum.protocol.shape import Data
 from quorum.transport.address import host_of_peer, network_of, peer_name
 from quorum.transport.admission import Claim, LargeRequests, RequestPacer
-from quorum.transport.buffers import body_of, parts_of, write_out
+from quorum.transport.buffers import ReadBuffer, body_of, parts_of, write_out
 from quorum.transport.limits import (
     LARGE_REQUEST_BYTES,
+    REQUEST_OVERHEAD_BYTES,
+    SMALL_REQUESTS_BYTES_MAX,
     TURN_REQUESTS_OF_CONNECTION_MAX,
     TURN_REQUESTS_OF_FIRST_MAX,
     ServerLimits,
@@ -62,6 +64,8 @@ class InboundRequest:
     answer_bytes: int = 0
     large_bytes: int = 0
     """The room that it takes among the large requests of the listener until it is answered."""
+    small_bytes: int = 0
+    """The same of a small request, among those of its connection."""
 
     def __str__(self) -> str:
         return f"{api_name(self.api_key)} v{self.api_version} of {self.peer}"
@@ -154,6 +158,7 @@ class Terms:
     refusal_log: RefusalLog
     pacer: RequestPacer
     large: LargeRequests
+    read_buffer: ReadBuffer
     handler: Handler
     offered: Mapping[int, VersionRange]
     limits: ServerLimits
@@ -162,7 +167,7 @@ class Terms:
     release: Callable[["InboundConnection"], None]
 
 
-class InboundConnection(asyncio.Protocol):
+class InboundConnection(asyncio.BufferedProtocol):
     """One accepted connection; no bytes from the peer raise an error in the loop."""
 
     def __init__(
@@ -197,6 +202,8 @@ class InboundConnection(asyncio.Protocol):
         self._waits_for_room = False
         self._large_bytes = 0
         self._large_since_ms: int | None = None
+        self._read_buffer = terms.read_buffer
+        self._small_bytes = 0
         self._pending: deque[InboundRequest] = deque()
         self._held_bytes = 0
         self._out: list[Data] = []
@@ -210,7 +217,7 @@ class InboundConnection(asyncio.Protocol):
         self._stalled_ms: int | None = None
         self._unread_bytes = 0
 
-    # asyncio.Protocol
+    # asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not every loop's transports are subclasses of asyncio's.
@@ -227,7 +234,15 @@ class InboundConnection(asyncio.Protocol):
         elif self._security.protocol:
             self._begin_security()
 
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Bound what is read: a little, or what is missing of a request that has its room."""
+        return self._read_buffer.space(self._splitter.missing_bytes if self._large_bytes else 0)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(self._read_buffer.taken(nbytes))
+
     def data_received(self, data: bytes) -> None:
+        """Take bytes from the peer."""
         self._was_active = True
         self.used_at_seconds = self._loop.time()
         if self.is_open:
@@ -260,6 +275,7 @@ class InboundConnection(asyncio.Protocol):
     def answered(self, request: InboundRequest) -> None:
         """Send the response to `request`, and those that waited for it, if its turn has come."""
         self.give_back(request)
+        self._small_bytes -= request.small_bytes
         if not self.is_open or not self._has_room():
             return
         pending = self._pending
@@ -405,6 +421,7 @@ class InboundConnection(asyncio.Protocol):
 
     def _requested(
         self,
+        frame: bytes,
         api_key: int,
         version: int,
         correlation_id: int,
@@ -413,8 +430,12 @@ class InboundConnection(asyncio.Protocol):
     ) -> InboundRequest:
         """Return a request that awaits its answer; it takes over the room of its frame."""
         request = InboundRequest(self, api_key, version, correlation_id, client_id, body)
-        request.large_bytes = self._large_bytes
-        self._hold(0)
+        if self._large_bytes:
+            request.large_bytes = self._large_bytes
+            self._hold(0)
+        else:
+            request.small_bytes = len(frame) + REQUEST_OVERHEAD_BYTES
+            self._small_bytes += request.small_bytes
         self._pending.append(request)
         return request
 
@@ -486,7 +507,7 @@ class InboundConnection(asyncio.Protocol):
             self.close_because(str(malformed))
             return
         body = body_of(frame, start)
-        request = self._requested(api_key, version, correlation_id, client_id, body)
+        request = self._requested(frame, api_key, version, correlation_id, client_id, body)
         self.has_asked = True
         try:
             self._handler(request)
@@ -509,7 +530,7 @@ class InboundConnection(asyncio.Protocol):
             return
         served = self._terms.offered.get(api_key)
         if api_key == ApiKey.API_VERSIONS and served is not None:
-            request = self._requested(api_key, version, correlation_id)
+            request = self._requested(frame, api_key, version, correlation_id)
             # The response header of its version may be unknown; KIP-511 asks for the plain one.
             request.answer(write_unsupported(self._terms.offered), flexible=False)
             return
@@ -527,7 +548,8 @@ class InboundConnection(asyncio.Protocol):
         try:
             client_id, start = read_request_header(frame, api_key, version)
             body = body_of(frame, start)
-            session.handle(self._requested(api_key, version, correlation_id, client_id, body))
+            request = self._requested(frame, api_key, version, correlation_id, client_id, body)
+            session.handle(request)
         except Malformed as malformed:
             self.close_because(str(malformed))
 
@@ -595,6 +617,7 @@ class InboundConnection(asyncio.Protocol):
             and not self._waits_for_turn
             and not self._waits_for_room
             and len(self._pending) < self._limits.requests_in_flight_max
+            and self._small_bytes <= SMALL_REQUESTS_BYTES_MAX
             and self._out_bytes <= self._limits.outgoing_bytes_pause
         )
 

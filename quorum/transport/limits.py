@@ -12,6 +12,18 @@ LARGE_REQUEST_BYTES: Final = 16 * 1024
 """A request above this size needs room among all large requests of its listener before it is
 read. All smaller ones together are bounded by the number of connections."""
 
+READ_BYTES: Final = LARGE_REQUEST_BYTES
+"""The bytes that one read takes from a connection, beyond those of a request that has its room: so
+many are held outside of any room while the connection waits, unread."""
+READ_BYTES_MAX: Final = 64 * 1024
+"""The same of a large request that has room."""
+
+SMALL_REQUESTS_BYTES_MAX: Final = 128 * 1024
+"""Unanswered requests of one connection up to `LARGE_REQUEST_BYTES` each; beyond it, reading
+pauses."""
+REQUEST_OVERHEAD_BYTES: Final = 256
+"""Counted for each of them beside its bytes."""
+
 REPLACEABLE_SECONDS: Final = 10.0
 """A connection that has sent no request for this long gives way where there is no room for another
 one; one that has never sent any, at once."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from quorum.protocol.apis import VersionRange
 from quorum.transport.admission import LargeRequests, RequestPacer
+from quorum.transport.buffers import ReadBuffer
 from quorum.transport.descriptors import DescriptorShare
 from quorum.transport.inbound import Handler, InboundConnection, Terms
 from quorum.transport.limits import REPLACEABLE_SECONDS, ServerLimits
@@ -66,6 +67,7 @@ class Server:
             refusal_log=RefusalLog(name, clock_ms),
             pacer=RequestPacer(),
             large=LargeRequests(self._limits.large_requests_bytes_max),
+            read_buffer=ReadBuffer(),
             handler=handler,
             offered=offered,
             limits=self._limits,

@@ -12,6 +12,9 @@ from quorum.protocol.request_limits import HEADER_TAGS_MAX, REQUEST_LIMITS
 from quorum.records.varint import uvarint
 from quorum.transport.inbound import InboundConnection, InboundRequest
 from quorum.transport.limits import (
+    LARGE_REQUEST_BYTES,
+    READ_BYTES,
+    SMALL_REQUESTS_BYTES_MAX,
     TURN_REQUESTS_MAX,
     TURN_REQUESTS_OF_CONNECTION_MAX,
     ServerLimits,
@@ -195,6 +198,37 @@ def test_who_is_served_first_finds_room_while_others_hold_all_of_it(run: Run) ->
             first.write(vote(2, heartbeat))
             assert await first.take_frame() == answer_to(2, heartbeat)[4:]
             assert server.large_requests_bytes == 32 * MIB
+
+    run(test())
+
+
+@pytest.mark.parametrize("size_bytes", [10, 1_000, 10_000])
+def test_what_a_connection_holds_outside_of_the_room_for_large_requests_is_bounded(
+    run: Run, size_bytes: int
+) -> None:
+    """20 connections pipeline requests that are not answered."""
+
+    async def test() -> None:
+        async with AsyncExitStack() as stack:
+            handler = Handler()
+            server, port = await stack.enter_async_context(serving(handler, CLOCK))
+            flood = vote(1, b"park" + bytes(size_bytes)) * (MIB // size_bytes)
+            for _ in range(20):
+                peer = await stack.enter_async_context(peer_of(port))
+                peer.write(flood)
+            while sum(each._is_paused for each in server._connections) < 20:
+                await is_served(port)
+            await is_served(port)
+            for each in server._connections:
+                unread = len(each._splitter._data) + sum(map(len, each._splitter._parts))
+                asked = sum(len(request.body) for request in each._pending)
+                assert unread <= READ_BYTES + LARGE_REQUEST_BYTES
+                assert asked <= SMALL_REQUESTS_BYTES_MAX + LARGE_REQUEST_BYTES
+            assert server.large_requests_bytes == 0
+            # Reading goes on with the answers.
+            for _ in range(2_000):
+                await handler.until_parked(1)
+                handler.parked.popleft().respond(b"")
 
     run(test())
 
