@@ -149,7 +149,11 @@ class DelayedFetch:
             offset=part.asked.fetch_offset,
             last_fetched_epoch=part.last_epoch,
         )
-        if isinstance(result, ErrorCode):
+        if result is None:
+            # Each Produce keeps its room until followers have fetched it: they must not wait for
+            # that room themselves.
+            self._request.serve_first()
+        elif isinstance(result, ErrorCode):
             part.code = result
         else:
             part.diverging = result

@@ -2,9 +2,9 @@
 
 Bodies are opaque here. With too many requests under way, or too many response bytes unread by the
 peer, the connection stops reading from it. It also waits for its turn among the connections of the
-listener, and for memory if a request is large (`admission`). The connections of voters and of live
-brokers are served first: they do not wait for their turn, and have memory of their own. A client
-that has yet to authenticate gets the least of it, and sends no more than SASL needs.
+listener, and for memory if a request is large (`admission`). The connections of voters, live
+brokers and followers are served first: they do not wait for their turn, and have memory of their
+own. A client that has yet to authenticate gets the least of it, and sends no more than SASL needs.
 """
 
 import asyncio
@@ -85,8 +85,8 @@ class InboundRequest:
         return self._connection.network
 
     def serve_first(self) -> None:
-        """Serve the connection before others, and never close it to make room: a voter or a live
-        broker uses it."""
+        """Serve the connection before others, and never close it to make room: a voter, a live
+        broker or a follower uses it."""
         self._connection.is_served_first = True
 
     @property

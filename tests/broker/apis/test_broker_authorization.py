@@ -125,6 +125,7 @@ async def test_a_follower_needs_cluster_action_and_nothing_else(tmp_path: Path) 
             answer = await node.call(ApiKey.FETCH, 12, request)
             (partition,) = answer.responses[0].partitions
             assert (partition.error_code == 29) is is_refused
+            assert not any(each.is_served_first for each in node.server._connections)
 
 
 async def test_an_id_that_nobody_knows_is_unknown_with_and_without_rights(tmp_path: Path) -> None:

@@ -86,6 +86,19 @@ async def test_fetches_that_wait_are_bounded_for_each_address(
         assert values((await later).records) == [b"b"]
 
 
+async def test_the_fetches_of_followers_go_first(tmp_path: Path) -> None:
+    """A node that is no replica of the partition is a client like any other."""
+    async with cluster(tmp_path, 1, 2) as brokers:
+        await brokers.create("t", (1, 2))
+        leader = brokers[1]
+        await write(leader, b"a")
+        request = replace(fetch_request(leader, "t", 0), replica_id=3)
+        answer = await leader.call(ApiKey.FETCH, 12, request)
+        assert answer.responses[0].partitions[0].error_code == 6
+        first = [each.is_served_first for each in leader.server._connections]
+        assert sorted(first) == [False, True]
+
+
 async def test_a_fetch_that_waits_in_vain_is_answered_empty(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as brokers:
         await brokers.create("t", (1,))

@@ -184,9 +184,11 @@ def test_strangers_take_no_room_that_authenticated_clients_need(run: Run) -> Non
     size = 128 * KIB
 
     async def go() -> None:
-        limits = {"frame_bytes_max": 1024 * KIB, "large_requests_bytes_max": 2048 * KIB}
         async with AsyncExitStack() as stack:
-            server, port, _ = await stack.enter_async_context(secured(sasl_listener(), **limits))
+            listener = secured(
+                sasl_listener(), frame_bytes_max=1024 * KIB, large_requests_bytes_max=2048 * KIB
+            )
+            server, port, _ = await stack.enter_async_context(listener)
             header = headers.write_request_header(ApiKey.SASL_AUTHENTICATE, 2, 1, "test")
             for _ in range(8):
                 peer = await stack.enter_async_context(peer_of(port))
