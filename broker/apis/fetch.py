@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
@@ -87,7 +88,7 @@ class DelayedFetch:
         manager: ReplicaManager,
         rights: BrokerRights = OPEN,
     ) -> None:
-        self._request = request
+        self.request = request
         self._message = message
         self._now_ms = manager.now_ms
         self._throttle = manager.throttles.leader
@@ -124,12 +125,12 @@ class DelayedFetch:
     @property
     def network(self) -> str:
         """The address of the client that counts for limits per address."""
-        return self._request.network
+        return self.request.network
 
     @property
     def is_gone(self) -> bool:
         """Return whether the client has disconnected."""
-        return self._request.is_gone
+        return self.request.is_gone
 
     def begin(self) -> None:
         """Check each partition and apply a follower's progress. Call it once."""
@@ -152,7 +153,7 @@ class DelayedFetch:
         if result is None:
             # Each Produce keeps its room until followers have fetched it: they must not wait for
             # that room themselves.
-            self._request.serve_first()
+            self.request.serve_first()
         elif isinstance(result, ErrorCode):
             part.code = result
         else:
@@ -262,7 +263,7 @@ class DelayedFetch:
         self._respond(code, {})
 
     def _respond(self, code: ErrorCode, records: dict[_Part, bytes]) -> None:
-        version = self._request.api_version
+        version = self.request.api_version
         by_id = version >= TOPIC_IDS_FROM
         topics = [
             (
@@ -274,16 +275,16 @@ class DelayedFetch:
         is_read_committed = self._message.isolation_level != 0
         if version >= FLEXIBLE_FROM:
             body = write_answer(code, topics, is_read_committed=is_read_committed)
-            self._request.respond(body)
+            self.request.respond(body)
             return
         aborted = () if is_read_committed else None
         responses = [
             {"topic": topic, "partitions": [_plain(answer, aborted) for answer in answers]}
             for topic, answers in topics
         ]
-        self._request.respond(
+        self.request.respond(
             codec.response_body(
-                self._request.api_key, version, error_code=code, session_id=0, responses=responses
+                self.request.api_key, version, error_code=code, session_id=0, responses=responses
             )
         )
 
@@ -333,7 +334,7 @@ class FetchApi(PartitionListener):
         """The sizes of the delayed fetches of each address, and of all."""
         self._delayed_size = 0
         self._replicas: dict[tuple[int, int], DelayedFetch] = {}
-        """The last delayed fetch of each follower on each connection."""
+        """The delayed fetch of each follower on each connection."""
         self._changed: dict[DelayedFetch, None] = {}
         self._is_due = False
 
@@ -344,8 +345,8 @@ class FetchApi(PartitionListener):
         """
         fetch = DelayedFetch(request, message, self._manager, self._rights)
         if fetch.replica is not None:
-            previous = self._replicas.pop(fetch.replica, None)
-            if previous is not None and previous in self.delayed:
+            previous = self._replicas.get(fetch.replica)
+            if previous is not None:
                 self._finish(previous)
         if getattr(message, "session_id", 0) != 0:
             fetch.fail(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -365,6 +366,7 @@ class FetchApi(PartitionListener):
             self._by_partition.setdefault(partition, {})[fetch] = None
         if fetch.replica is not None:
             self._replicas[fetch.replica] = fetch
+        request.on_gone = partial(self._finish, fetch)
         self._sweeper.watch(self, fetch.deadline_ms)
 
     def _has_room(self, fetch: DelayedFetch) -> bool:
@@ -396,10 +398,10 @@ class FetchApi(PartitionListener):
         self._changes(partition, lambda _: True)
 
     def sweep(self, now_ms: int) -> int | None:
-        """Complete the fetches that are due, and drop those of disconnected clients."""
+        """Complete the fetches that are due."""
         next_ms: int | None = None
         for fetch in list(self.delayed):
-            if fetch.is_gone or fetch.deadline_ms <= now_ms:
+            if fetch.deadline_ms <= now_ms:
                 self._finish(fetch)
             elif next_ms is None or fetch.deadline_ms < next_ms:
                 next_ms = fetch.deadline_ms
@@ -424,7 +426,11 @@ class FetchApi(PartitionListener):
                 self._finish(fetch)
 
     def _finish(self, fetch: DelayedFetch) -> None:
+        """Complete a delayed fetch, or drop it if the client has disconnected."""
         del self.delayed[fetch]
+        fetch.request.on_gone = None
+        if fetch.replica is not None:
+            del self._replicas[fetch.replica]
         self._count(fetch.network, -fetch.size)
         for partition in fetch.partitions:
             delayed = self._by_partition[partition]

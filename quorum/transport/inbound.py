@@ -66,6 +66,9 @@ class InboundRequest:
     """The room that it takes among the large requests of the listener until it is answered."""
     small_bytes: int = 0
     """The same of a small request, among those of its connection."""
+    on_gone: Callable[[], None] | None = None
+    """Called if the connection closes before the answer; set by a handler that keeps the request.
+    """
 
     def __str__(self) -> str:
         return f"{api_name(self.api_key)} v{self.api_version} of {self.peer}"
@@ -474,6 +477,8 @@ class InboundConnection(asyncio.BufferedProtocol):
         self._leave_room()
         for request in pending:
             self.give_back(request)
+            if request.on_gone is not None:
+                request.on_gone()
 
     def _leave_room(self) -> None:
         """Give back the room of a frame that becomes no request."""

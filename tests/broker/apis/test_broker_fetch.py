@@ -10,6 +10,7 @@ from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.records.batch import outlines
 from quorum.records.decode import decode
+from quorum.transport.outcomes import RequestFailed
 from tests.broker.client_requests import batch, fetch, fetch_request, produce
 from tests.broker.embedded_cluster import Node, cluster, until
 
@@ -97,6 +98,29 @@ async def test_the_fetches_of_followers_go_first(tmp_path: Path) -> None:
         assert answer.responses[0].partitions[0].error_code == 6
         first = [each.is_served_first for each in leader.server._connections]
         assert sorted(first) == [False, True]
+
+
+async def test_a_fetch_waits_no_longer_than_its_connection(tmp_path: Path) -> None:
+    """Neither that of a consumer nor that of a follower."""
+    async with cluster(tmp_path, 1, 2) as brokers:
+        node = brokers[1]
+        api = node.fetch_api
+        await brokers.create("t", (1, 2))
+        await until(lambda: len(api._replicas) == 1)
+
+        async def consume() -> None:
+            with pytest.raises(RequestFailed):
+                await fetch(node, "t", 0, wait_ms=30_000)
+
+        waiting = brokers.spawn(consume())
+        await until(lambda: len(api.delayed) == 2)
+        await brokers.stop(2)
+        await node.client.close()
+        await until(lambda: node.server.connections == 0)
+        assert not api.delayed
+        assert not api._replicas
+        assert not api._by_partition
+        await waiting
 
 
 async def test_a_fetch_that_waits_in_vain_is_answered_empty(tmp_path: Path) -> None:
