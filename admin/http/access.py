@@ -19,7 +19,7 @@ from aiohttp import web
 from admin.http.caller import Caller
 from admin.http.problems import Problem
 from admin.http.tokens import TokenFile
-from quorum.protocol.principal import ANONYMOUS
+from quorum.protocol.principal import ANONYMOUS, KafkaPrincipal
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.security.principal_mapping import NoRuleMatches
 from quorum.transport.security.tls import ClientAuth, ServerTls
@@ -86,7 +86,7 @@ class Access:
         if certificate is not None:
             return self._certified(request, certificate)
         if self.is_open:
-            return Caller(str(ANONYMOUS), _client_host(request))
+            return Caller(ANONYMOUS, _client_host(request))
         ways = [
             *(["a bearer token"] if self.tokens is not None else []),
             *(["a client certificate"] if self.takes_certificates else []),
@@ -100,7 +100,7 @@ class Access:
         except (NoRuleMatches, ValueError) as error:
             self._refuse(request, str(error))
             raise _unauthenticated("no principal stands for the client certificate") from None
-        return Caller(str(principal), _client_host(request))
+        return Caller(principal, _client_host(request))
 
     def _bearer(self, request: web.Request, given: Sequence[str]) -> Caller:
         if self.tokens is None:
@@ -112,7 +112,8 @@ class Access:
         if token is None:
             self._refuse(request, "its token is not known")
             raise _unauthenticated("the bearer token is not known")
-        return Caller(token.principal, _client_host(request), token.name, token.role)
+        principal = KafkaPrincipal.parse(token.principal)
+        return Caller(principal, _client_host(request), token.name, token.role)
 
     def _check_origin(self, request: web.Request, host: str) -> None:
         origins = request.headers.getall("Origin", [])

@@ -6,6 +6,7 @@ from typing import Final
 from aiohttp import web
 
 from admin.capabilities.needs import Needs, Role
+from quorum.protocol.principal import KafkaPrincipal
 
 
 class NotAllowed(Exception):
@@ -16,7 +17,7 @@ class NotAllowed(Exception):
 class Caller:
     """The sender of a request."""
 
-    principal: str
+    principal: KafkaPrincipal
     host: str = ""
     """The address that it comes from."""
     token: str = ""

@@ -20,7 +20,6 @@ from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, decode_response, encode_request_body, request_schema
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Origin
-from quorum.protocol.principal import KafkaPrincipal
 from quorum.transport.address import Address
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from statemachine.image.image import Image
@@ -101,7 +100,7 @@ class Gateway:
             api_key=ApiKey.CAPABILITY,
             version=_VERSION,
             client_id="http",
-            principal=KafkaPrincipal.parse(caller.principal),
+            principal=caller.principal,
             door=Origin.HTTP,
             host=caller.host,
             listener="http",
