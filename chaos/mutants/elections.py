@@ -51,7 +51,7 @@ ELECTIONS: Final = (
         new="            election=ElectionState(election.epoch, None, election.leader),\n",
         caught_by=("R2",),
         directed="quorum_restarted_voter",
-        seed=1,
+        seed=21,
     ),
     Mutant(
         name="a response to a request that is no longer pending counts as a vote",
