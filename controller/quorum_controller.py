@@ -81,24 +81,33 @@ ReadCallback = Callable[[T | Unavailable], None]
 class PendingCommand:
     """A command in the event queue and its callback."""
 
-    __slots__ = ("command", "done", "is_proposed", "on_propose", "proved")
+    __slots__ = ("command", "done", "is_proposed", "on_append", "proved")
 
     def __init__(
-        self, command: Command, done: Done, *, proved: bool, on_propose: Callable[[], None] | None
+        self,
+        command: Command,
+        done: Done,
+        *,
+        proved: bool,
+        on_append: Callable[[int], None] | None,
     ) -> None:
         self.command = command
         self.done = done
         self.proved = proved
         """True if an answer without records must be linearizable."""
-        self.on_propose = on_propose
+        self.on_append = on_append
         self.is_proposed = False
         """True once its records are proposed: it may take effect whatever happens here."""
 
     def propose(self) -> None:
-        """Note that its records are proposed."""
+        """Note that its records are about to be appended."""
         self.is_proposed = True
-        if self.on_propose is not None:
-            self.on_propose()
+        self.appended(0)
+
+    def appended(self, end: int) -> None:
+        """Note the end of its records."""
+        if self.on_append is not None:
+            self.on_append(end)
 
     def lose(self) -> None:
         """Answer that the lead is lost."""
@@ -193,14 +202,14 @@ class QuorumController:
         done: Done,
         *,
         proved: bool = False,
-        on_propose: Callable[[], None] | None = None,
+        on_append: Callable[[int], None] | None = None,
     ) -> None:
         """Decide `command` and call `done` with the answer, once all it rests on is committed.
 
         An answer that changes nothing also waits, if it is to be `proved`, until it is certain
-        that this node was the active controller when the command came. `on_propose`, for commands
-        with `proved`, is called before their records are appended: from then on they may take
-        effect, whatever the answer.
+        that this node was the active controller when the command came. `on_append`, for commands
+        with `proved`, is called with 0 before their records are appended: from then on they may
+        take effect, whatever the answer. Afterwards it is called with the end of the records.
         """
         if self.active_epoch is None:
             done(Unavailable.NOT_ACTIVE)
@@ -212,7 +221,7 @@ class QuorumController:
             if answer is not None:
                 self._deferred.settle(answer, done)
                 return
-            pending = PendingCommand(command, done, proved=proved, on_propose=on_propose)
+            pending = PendingCommand(command, done, proved=proved, on_append=on_append)
             self._event_queue.add(self._carry_out(pending), pending.lose)
 
     def _decide_at_once(self, command: Command) -> Answer | None:
@@ -264,6 +273,7 @@ class QuorumController:
             # Its records go with the batches, one after the other.
             del decision
             yield from self._appender.append(self._quorum, batches, decided)
+            pending.appended(self.image.end_offset)
         return answer
 
     def _decide(self, command: Command) -> Slices[tuple[Decision, list[Batch] | None]]:

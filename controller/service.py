@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
-from msgspec import Struct
-from msgspec.structs import replace
-
+from controller.audited_actions import AuditedRequest, outcomes
 from controller.authorization import NEEDS, ControllerAuthorization
 from controller.ports import UNPROVED, Unavailable
 from controller.quorum_controller import QuorumController
@@ -50,9 +48,6 @@ from statemachine.security.authorizer import Rule
 from statemachine.security.rights import DESCRIBE_CLUSTER, NOTHING, Access
 from statemachine.slices import Slices
 from statemachine.vocabulary import NO_LEADER
-
-AUDIT_CHARACTERS_MAX: Final = 500
-"""Characters of a request, and of an answer, in a line of the audit log."""
 
 _OF_ACLS: Final = frozenset({ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS})
 NO_AUTHORIZER: Final = (
@@ -232,7 +227,7 @@ class Service:
         before = node.voters, node.target_voters
         response = await self.quorum.change(request)
         is_changed = response.error in _MAY_BE_DONE or before != (node.voters, node.target_voters)
-        self._audit(who, request, response, is_changed=is_changed)
+        self._audit(who, request, response, self.controller.committed if is_changed else None)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise self._not_active(Unavailable.LEAD_LOST)
         return response
@@ -246,7 +241,7 @@ class Service:
         asked = TransferRequest(to)
         response = await self.quorum.change(asked)
         is_changed = not response.error or response.error in _MAY_BE_DONE
-        self._audit(who, asked, response, is_changed=is_changed)
+        self._audit(who, asked, response, self.controller.committed if is_changed else None)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise self._not_active(Unavailable.NOT_ACTIVE)
         if response.error:
@@ -292,32 +287,25 @@ class Service:
             return AsOf(read(None), 0)
         return await self.read(read, stale=True)
 
-    async def carry_out(
-        self,
-        command: Command,
-        kind: type[T],
-        *,
-        who: str,
-        shown: Command | None = None,
-    ) -> T:
+    async def carry_out(self, command: Command, kind: type[T], *, who: str) -> T:
         """Carry out a command and return its answer, which is of this kind.
 
-        The audit log shows `shown` instead of a command that must not be shown whole. An
-        idempotency key that belongs to another request raises `RequestRefused`.
+        An idempotency key that belongs to another request raises `RequestRefused`.
         """
-        is_proposed = False
+        # None: without effect; else the end of its records, 0 until they are appended.
+        end: int | None = None
 
-        def on_propose() -> None:
-            nonlocal is_proposed
-            is_proposed = True
+        def on_append(appended: int) -> None:
+            nonlocal end
+            end = appended
 
-        submit = partial(self.controller.submit, command, proved=True, on_propose=on_propose)
+        submit = partial(self.controller.submit, command, proved=True, on_append=on_append)
         # What is noted if the wait for the answer is cancelled.
         answer: object = Unavailable.LEAD_LOST
         try:
             answer = await _result(submit)
         finally:
-            self._audit(who, shown or command, answer, is_changed=is_proposed)
+            self._audit(who, command, answer, end)
         if answer is Unavailable.TOO_LARGE:
             raise RequestRefused(
                 ErrorCode.POLICY_VIOLATION, answer, failing="the request is too large"
@@ -330,14 +318,20 @@ class Service:
         assert isinstance(given, kind), f"{given} answers {command}"
         return given
 
-    def _audit(self, who: str, request: object, answer: object, *, is_changed: bool) -> None:
-        """Log a request of `who` and its answer; `is_changed` if it may have taken effect."""
-        if not is_changed:
-            kind = type(request).__name__
-            self.audit_log.without_effect(who, kind, excerpt(request), excerpt(answer))
-            return
-        offset = None if isinstance(answer, Unavailable) else self.controller.committed
-        self.audit_log.carried_out(who, excerpt(request), excerpt(answer), offset)
+    def _audit(self, who: str, request: AuditedRequest, answer: object, end: int | None) -> None:
+        """Log a request of `who` and its answer.
+
+        `end` is the end of the change in the log, None if there is none.
+        """
+        kind = type(request).__name__
+        for each in outcomes(request, answer):
+            note: Callable[..., None] = self.audit_log.without_effect
+            if end is not None:
+                is_done = not isinstance(answer, Unavailable) and each.error == "NONE"
+                offset = end - 1 if is_done else None
+                note = partial(self.audit_log.carried_out, offset=offset)
+            more = each.count - len(each.actions)
+            note(who, kind, each.actions, each.error, reason=each.reason, more=more)
 
     def _given(self, outcome: T | Unavailable) -> T:
         if isinstance(outcome, Unavailable):
@@ -378,23 +372,3 @@ async def _result(start: Callable[[Callable[[T | Unavailable], None]], None]) ->
 
     start(resolve)
     return await future
-
-
-def excerpt(value: object) -> str:
-    """Return the beginning of a request or an answer in words, for the audit log."""
-    text = str(_brief(value))
-    return text if len(text) <= AUDIT_CHARACTERS_MAX else f"{text[:AUDIT_CHARACTERS_MAX]}..."
-
-
-def _brief(value: object) -> object:
-    """Cut long fields before formatting: 100,000 partitions take half a second."""
-    if not isinstance(value, Struct):
-        return value
-    brief: dict[str, object] = {}
-    for name in value.__struct_fields__:
-        part = getattr(value, name)
-        if isinstance(part, tuple) and len(part) > AUDIT_CHARACTERS_MAX:
-            brief[name] = part[:AUDIT_CHARACTERS_MAX]
-        elif isinstance(part, Struct):
-            brief[name] = _brief(part)
-    return replace(value, **brief) if brief else value

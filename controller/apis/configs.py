@@ -29,7 +29,6 @@ from statemachine.commands import (
     UpgradeType,
 )
 from statemachine.configs.config_responses import configs_response, quotas_response
-from statemachine.configs.resources import without_secrets
 from statemachine.image.image import Image
 from statemachine.records.kafka_records import QuotaEntity
 from statemachine.security.rights import config_right
@@ -73,9 +72,7 @@ async def alter_configs(request: KafkaRequest, service: Service) -> Any:
         ),
         validate_only=request.message.validate_only,
     )
-    answer = await service.carry_out(
-        command, ConfigsAltered, who=str(request.principal), shown=without_secrets(command)
-    )
+    answer = await service.carry_out(command, ConfigsAltered, who=str(request.principal))
     decided = iter(answer.resources)
     named = dict.fromkeys((each.resource_type, each.resource_name) for each in asked)
     results = [kept[each] if each in kept else next(decided) for each in named]

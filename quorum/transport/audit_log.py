@@ -1,17 +1,17 @@
 """The audit log: one JSON object a line for each change, and for each request that is refused.
 
-A line has the time, the requester (principal, address, listener, door), the request, the resource,
-the outcome and the offset up to which the log contains the effect. Callers leave out secrets. What
-takes effect always has a line; the lines about the rest are bounded, because a stranger can cause
-them. Requests that only read have none.
+A line has the time, the requester (principal, address, listener, door), the request, its actions
+(operation and resource), the outcome as Kafka's error and the offset of the change. Callers leave
+out secrets. What takes effect always has a line; the lines about the rest are bounded, because a
+stranger can cause them. Requests that only read have none.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 import msgspec
 
@@ -21,6 +21,11 @@ from quorum.transport.inbound import InboundRequest
 from quorum.transport.refusal_log import Repetitions
 
 logger = logging.getLogger("audit")
+
+ACTIONS_MAX: Final = 20
+"""Actions in a line; further ones are counted in `more`."""
+CHARACTERS_MAX: Final = 300
+"""Characters of a resource, of a detail and of a reason; what goes beyond is cut off."""
 
 WITHOUT_EFFECT_MAX: Final = 10
 """Lines about requests of one kind without effect that a requester gets in `QUIET_MS`."""
@@ -54,10 +59,11 @@ REQUESTER: Final[ContextVar[Requester | None]] = ContextVar("requester", default
 """The requester on whose behalf the current task works."""
 
 
-def _requester(who: str) -> Requester:
-    """Return the requester of the current task, if it works for `who`."""
+def _requester(who: str, kind: str) -> Requester:
+    """Return the requester of the current task, or if it does not work for `who` one without an
+    address, whose request is called `kind`."""
     found = REQUESTER.get()
-    return found if found is not None and found.principal == who else Requester(who)
+    return found if found is not None and found.principal == who else Requester(who, request=kind)
 
 
 class Explained(Protocol):
@@ -65,6 +71,41 @@ class Explained(Protocol):
 
     @property
     def reason(self) -> str: ...
+
+
+class Named(Protocol):
+    """A constant with a name of Kafka's."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class AuditedRight(Protocol):
+    """An operation on a type of resource."""
+
+    @property
+    def operation(self) -> Named: ...
+
+    @property
+    def error(self) -> Named: ...
+
+    def resource(self, name: str) -> str:
+        """Return the resource of this name with its type, like Topic:orders."""
+        ...
+
+
+class Action(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An operation on a resource, by Kafka's names, like ALTER on Topic:orders."""
+
+    operation: str
+    resource: str
+    detail: str = ""
+    """What the resource does not say, such as the names of configurations or an ACL."""
+
+    @classmethod
+    def of(cls, right: AuditedRight, name: str, detail: str = "") -> Self:
+        """Return the action that needs `right` on the resource of this name."""
+        return cls(right.operation.name, _cut(right.resource(name)), _cut(detail))
 
 
 class AuditLog:
@@ -75,37 +116,62 @@ class AuditLog:
         self._wall_clock = wall_clock
         self._repetitions = Repetitions(wall_clock)
 
-    def carried_out(self, who: str, request: str, outcome: str, offset: int | None) -> None:
-        """Note a request of `who` that has, or may have, taken effect, and its outcome in words.
+    def carried_out(
+        self,
+        who: str,
+        kind: str,
+        actions: Sequence[Action],
+        outcome: str,
+        offset: int | None,
+        *,
+        reason: str = "",
+        more: int = 0,
+    ) -> None:
+        """Note actions of `who` that have, or may have, taken effect, with one outcome.
 
-        The effect is in the log below `offset`, if that is known.
+        `kind` names the request unless the current task knows its name. `offset` is that of the
+        last record of the change, if it is known. `more` counts actions that are not listed.
         """
-        self._write(_requester(who), request, None, outcome, offset, 0)
+        self._write(_requester(who, kind), actions, outcome, reason, offset, more=more)
 
-    def without_effect(self, who: str, kind: str, request: str, outcome: str) -> None:
-        """Note a request of `who` that has changed nothing; `kind` is what it is called."""
-        requester = _requester(who)
+    def without_effect(
+        self,
+        who: str,
+        kind: str,
+        actions: Sequence[Action],
+        outcome: str,
+        *,
+        reason: str = "",
+        more: int = 0,
+    ) -> None:
+        """Note actions of `who` that have changed nothing."""
+        requester = _requester(who, kind)
         line = self._repetitions.line((who, requester.host, kind), WITHOUT_EFFECT_MAX)
         if line is not None:
-            self._write(requester, request, None, outcome, None, line.repeated)
+            self._write(
+                requester, actions, outcome, reason, None, more=more, repeated=line.repeated
+            )
 
-    def denied(self, requester: Requester, right: object, name: str, decision: Explained) -> None:
+    def denied(
+        self, requester: Requester, right: AuditedRight, name: str, decision: Explained
+    ) -> None:
         """Note that a request is refused for want of a right on a resource."""
         key = (requester.principal, requester.host, requester.request, str(right))
         line = self._repetitions.line(key)
         if line is not None:
-            resource = f"{str(right).rpartition(' ')[2]} {name}"
-            outcome = f"denied: {right} is needed; {decision.reason}"
-            self._write(requester, requester.request, resource, outcome, None, line.repeated)
+            action, outcome = Action.of(right, name), right.error.name
+            self._write(requester, [action], outcome, decision.reason, None, repeated=line.repeated)
 
     def _write(
         self,
         requester: Requester,
-        request: str,
-        resource: str | None,
+        actions: Sequence[Action],
         outcome: str,
+        reason: str,
         offset: int | None,
-        repeated: int,
+        *,
+        more: int = 0,
+        repeated: int = 0,
     ) -> None:
         time = datetime.fromtimestamp(self._wall_clock() / 1_000, UTC)
         line: dict[str, Any] = {
@@ -114,11 +180,19 @@ class AuditLog:
             "host": requester.host,
             "listener": requester.listener,
             "door": requester.door or "",
-            "request": request,
-            "resource": resource,
+            "request": requester.request,
+            "actions": actions,
             "outcome": outcome,
             "offset": offset,
         }
+        if reason:
+            line["reason"] = _cut(reason)
+        if more:
+            line["more"] = more
         if repeated:
             line["repeated"] = repeated
         logger.info("%s", msgspec.json.encode(line).decode())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= CHARACTERS_MAX else f"{text[:CHARACTERS_MAX]}..."

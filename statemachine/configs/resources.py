@@ -8,9 +8,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from msgspec.structs import replace
-
-from statemachine.commands import IncrementalAlterConfigs
 from statemachine.configs.broker_configs import (
     SENSITIVE_STATIC_CONFIGS,
     STATIC_BROKER_CONFIGS,
@@ -167,26 +164,3 @@ _TABLES: Final[Mapping[int, Mapping[str, Definition]]] = MappingProxyType(
         CLIENT_METRICS_RESOURCE: CLIENT_METRICS_CONFIGS,
     }
 )
-
-
-HIDDEN: Final = "[hidden]"
-"""Replaces a sensitive value."""
-
-
-def without_secrets(command: IncrementalAlterConfigs) -> IncrementalAlterConfigs:
-    """Return the command with every sensitive value replaced."""
-    changes = tuple(
-        replace(
-            change,
-            ops=tuple(
-                replace(op, value=_shown(change.resource_type, op.name, op.value))
-                for op in change.ops
-            ),
-        )
-        for change in command.changes
-    )
-    return replace(command, changes=changes)
-
-
-def _shown(kind: int, name: str, value: str | None) -> str | None:
-    return HIDDEN if value is not None and is_sensitive(kind, name) else value

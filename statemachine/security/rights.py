@@ -31,6 +31,11 @@ class Right(NamedTuple):
     def __str__(self) -> str:
         return f"{self.operation.name} on {self.resource_type.name}"
 
+    def resource(self, name: str) -> str:
+        """Return the resource of this name with its type, as Kafka writes it: Topic:orders."""
+        words = self.resource_type.name.split("_")
+        return f"{''.join(map(str.capitalize, words))}:{name}"
+
     @property
     def error(self) -> Error:
         """The error of a request without this right."""

@@ -3,13 +3,40 @@ import logging
 from typing import Any
 
 import pytest
-from msgspec import Struct
 
-from controller.service import AUDIT_CHARACTERS_MAX, excerpt
+from controller.audited_actions import AuditedRequest, Outcome, outcomes
+from controller.ports import Unavailable
+from quorum.core.messages import TransferRequest
+from quorum.core.vocabulary import ReplicaId
 from quorum.protocol.extension import Origin
 from quorum.transport import refusal_log
-from quorum.transport.audit_log import REQUESTER, WITHOUT_EFFECT_MAX, AuditLog, Requester
+from quorum.transport.audit_log import (
+    ACTIONS_MAX,
+    CHARACTERS_MAX,
+    REQUESTER,
+    WITHOUT_EFFECT_MAX,
+    Action,
+    AuditLog,
+    Requester,
+)
 from quorum.transport.refusal_log import QUIET_MS
+from statemachine.commands import (
+    AclFilter,
+    AlterClientQuotas,
+    AlterReassignments,
+    CancelMoves,
+    CreateDelegationToken,
+    DeleteAcls,
+    ElectionType,
+    ElectLeaders,
+    IdempotentCommand,
+    PauseMoves,
+    Reassignment,
+    ReassignmentAltered,
+    ReassignmentsAltered,
+    UnregisterBroker,
+)
+from statemachine.errors import Error
 from statemachine.security.authorizer import Decision, Rule
 from statemachine.security.rights import ALTER_CLUSTER, ALTER_TOPIC
 
@@ -17,18 +44,8 @@ ANN = Requester("User:ann", "10.0.0.1", "SSL", Origin.KAFKA, "CreateTopics")
 NOBODY = Decision(False, Rule.NOT_ALLOWED)
 
 
-class Request(Struct, frozen=True):
-    """Some command, with a part that may be large."""
-
-    parts: tuple[object, ...]
-    inner: "Request | None" = None
-
-
-class NeverShown:
-    """Something that is beyond what a line has room for."""
-
-    def __repr__(self) -> str:
-        raise AssertionError("it was written out only to be cut")
+CREATE = Action("CREATE", "Topic:a")
+DELETE = Action("DELETE", "Topic:a")
 
 
 class Clock:
@@ -48,9 +65,9 @@ def lines(caplog: pytest.LogCaptureFixture) -> Any:
 
 def test_a_line_says_who_did_what_from_where_and_how_it_ended(lines: Any) -> None:
     token = REQUESTER.set(ANN)
-    AuditLog(Clock()).carried_out("User:ann", "CreateTopics()", "done", 77)
+    AuditLog(Clock()).carried_out("User:ann", "CreateTopics", [CREATE], "NONE", 77)
     REQUESTER.reset(token)
-    AuditLog(Clock()).carried_out("User:bob", "Other()", "done", None)
+    AuditLog(Clock()).carried_out("User:bob", "Other", [], "REQUEST_TIMED_OUT", None, reason="why")
     known, unknown = lines()
     assert known == {
         "time": "2023-11-14T22:13:20.123Z",
@@ -58,11 +75,12 @@ def test_a_line_says_who_did_what_from_where_and_how_it_ended(lines: Any) -> Non
         "host": "10.0.0.1",
         "listener": "SSL",
         "door": "kafka",
-        "request": "CreateTopics()",
-        "resource": None,
-        "outcome": "done",
+        "request": "CreateTopics",
+        "actions": [{"operation": "CREATE", "resource": "Topic:a"}],
+        "outcome": "NONE",
         "offset": 77,
     }
+    assert (unknown["request"], unknown["reason"]) == ("Other", "why")
     assert (unknown["principal"], unknown["host"], unknown["offset"]) == ("User:bob", "", None)
 
 
@@ -70,8 +88,9 @@ def test_a_refusal_names_the_right_the_resource_and_the_rule(lines: Any) -> None
     AuditLog(Clock()).denied(ANN, ALTER_TOPIC, "a\nb", NOBODY)
     (line,) = lines()
     assert line["request"] == "CreateTopics"
-    assert line["resource"] == "TOPIC a\nb"
-    assert line["outcome"] == "denied: ALTER on TOPIC is needed; no ACL allows it"
+    assert line["actions"] == [{"operation": "ALTER", "resource": "Topic:a\nb"}]
+    assert line["outcome"] == "TOPIC_AUTHORIZATION_FAILED"
+    assert line["reason"] == "no ACL allows it"
 
 
 def test_refusals_that_repeat_are_counted(lines: Any) -> None:
@@ -82,10 +101,10 @@ def test_refusals_that_repeat_are_counted(lines: Any) -> None:
     log.denied(ANN, ALTER_CLUSTER, "kafka-cluster", NOBODY)
     clock.ms += QUIET_MS
     log.denied(ANN, ALTER_TOPIC, "topic-5", NOBODY)
-    assert [(each["resource"], each.get("repeated")) for each in lines()] == [
-        ("TOPIC topic-0", None),
-        ("CLUSTER kafka-cluster", None),
-        ("TOPIC topic-5", 4),
+    assert [(each["actions"][0]["resource"], each.get("repeated")) for each in lines()] == [
+        ("Topic:topic-0", None),
+        ("Cluster:kafka-cluster", None),
+        ("Topic:topic-5", 4),
     ]
 
 
@@ -104,27 +123,79 @@ def test_requests_without_effect_are_bounded_and_changes_are_not(lines: Any) -> 
     clock = Clock()
     log = AuditLog(clock)
     for number in range(100):
-        log.without_effect("User:ann", "DeleteTopics", f"DeleteTopics({number})", "no such topic")
-        log.carried_out("User:ann", f"DeleteTopics({number})", "done", number)
-    log.without_effect("User:ann", "CreateTopics", "CreateTopics()", "it exists")
+        log.without_effect("User:ann", "DeleteTopics", [DELETE], "INVALID_REQUEST")
+        log.carried_out("User:ann", "DeleteTopics", [DELETE], "NONE", number)
+    log.without_effect("User:ann", "CreateTopics", [CREATE], "TOPIC_ALREADY_EXISTS")
     clock.ms += QUIET_MS
-    log.without_effect("User:ann", "DeleteTopics", "DeleteTopics(100)", "no such topic")
+    log.without_effect("User:ann", "DeleteTopics", [DELETE], "INVALID_REQUEST")
     said = lines()
-    assert [each["offset"] for each in said if each["outcome"] == "done"] == list(range(100))
-    others = [each for each in said if each["outcome"] != "done"]
+    assert [each["offset"] for each in said if each["outcome"] == "NONE"] == list(range(100))
+    others = [each for each in said if each["outcome"] != "NONE"]
     assert {each["offset"] for each in others} == {None}
     assert [each["request"] for each in others] == [
-        *(f"DeleteTopics({number})" for number in range(WITHOUT_EFFECT_MAX)),
-        "CreateTopics()",
-        "DeleteTopics(100)",
+        *["DeleteTopics"] * WITHOUT_EFFECT_MAX,
+        "CreateTopics",
+        "DeleteTopics",
     ]
     assert others[-1]["repeated"] == 100 - WITHOUT_EFFECT_MAX
 
 
-def test_a_large_request_is_logged_by_its_beginning_only() -> None:
-    """A request of 100,000 partitions would hold up whoever leads for half a second."""
-    large = ("a-partition",) * AUDIT_CHARACTERS_MAX + (NeverShown(),)
-    asked_for = excerpt(Request((), inner=Request(large)))
-    assert asked_for.startswith("Request(parts=(), inner=Request(parts=('a-partition', 'a-")
-    assert asked_for.endswith("...")
-    assert len(asked_for) == AUDIT_CHARACTERS_MAX + len("...")
+def test_a_large_request_is_logged_by_its_first_actions_only() -> None:
+    parts = tuple(Reassignment(topic="t", partition=each, replicas=(1,)) for each in range(100_000))
+    results = tuple(ReassignmentAltered(topic="t", partition=each.partition) for each in parts)
+    refused = Error.UNKNOWN_TOPIC_OR_PARTITION
+    wrong = ReassignmentAltered(topic="t", partition=0, error=refused, message="no such topic")
+    keyed = IdempotentCommand(
+        key="k", fingerprint=b"", command=AlterReassignments(reassignments=parts)
+    )
+    done, failed = outcomes(keyed, ReassignmentsAltered(partitions=(*results[:-1], wrong)))
+    assert (done.error, done.count, len(done.actions)) == ("NONE", 99_999, ACTIONS_MAX)
+    assert done.actions[3] == Action("ALTER", "Topic:t", "partition 3: to 1")
+    last = Action("ALTER", "Topic:t", "partition 99999: to 1")
+    assert failed == Outcome(refused.name, "no such topic", [last], 1)
+
+
+def test_names_are_cut() -> None:
+    action = Action.of(ALTER_TOPIC, "n" * 100_000, "d" * 100_000)
+    assert (len(action.resource), len(action.detail)) == (CHARACTERS_MAX + 3, CHARACTERS_MAX + 3)
+
+
+@pytest.mark.parametrize(
+    ("command", "actions"),
+    [
+        (
+            CancelMoves(partitions=(("t", 1),), topics=("u",), moves=(7,), everything=True),
+            "ALTER Topic:t partition 1: cancel|ALTER Topic:u cancel|"
+            "ALTER Cluster:kafka-cluster cancel move 7|"
+            "ALTER Cluster:kafka-cluster cancel all moves",
+        ),
+        (PauseMoves(moves=None), "ALTER Cluster:kafka-cluster pause all moves"),
+        (
+            ElectLeaders(election=ElectionType.UNCLEAN, partitions=(("t", 0),)),
+            "ALTER Topic:t partition 0: unclean leader",
+        ),
+        (UnregisterBroker(broker_id=5), "ALTER Cluster:kafka-cluster unregister broker 5"),
+        (TransferRequest(ReplicaId(2)), "ALTER Cluster:kafka-cluster Transfer(to 2)"),
+        (
+            DeleteAcls(
+                filters=(
+                    AclFilter(resource_type=99, pattern_type=1, operation=1, permission_type=1),
+                )
+            ),
+            "ALTER Unknown:any ANY ANY to any from any, pattern ANY",
+        ),
+        (
+            CreateDelegationToken(
+                token_id="i", owner="User:o", requester="User:o", renewers=(),
+                max_lifetime_ms=0, default_max_lifetime_ms=0, default_renew_period_ms=0,
+            ),
+            "CREATE_TOKENS User:User:o ",
+        ),
+        (AlterClientQuotas(changes=()), ""),
+    ],
+)  # fmt: skip
+def test_actions_are_named_as_kafka_names_them(command: AuditedRequest, actions: str) -> None:
+    found = outcomes(command, Unavailable.LEAD_LOST)
+    said = [f"{a.operation} {a.resource} {a.detail}" for each in found for a in each.actions]
+    assert "|".join(said) == actions
+    assert {each.error for each in found} <= {"REQUEST_TIMED_OUT"}

@@ -15,6 +15,7 @@ from tests.support.acl_rights import acl
 from tests.support.controllers import a_controller, active, controllers
 
 NOBODY = "User:ANONYMOUS"
+CLUSTER = "Cluster:kafka-cluster"
 
 
 async def test_the_right_of_the_capability_is_needed(
@@ -34,10 +35,15 @@ async def test_the_right_of_the_capability_is_needed(
         await set_acls(node, acl(NOBODY, "ALTER CLUSTER", host="127.0.0.1"))
         assert (await http.post("/v1/reassignments:pause")).status == 200
     lines = [json.loads(each) for each in caplog.messages if '"door":"http"' in each]
-    assert [(each["request"].partition("(")[0], each["resource"]) for each in lines] == [
-        ("brokers.list", "CLUSTER kafka-cluster"),
-        ("moves.pause", "CLUSTER kafka-cluster"),
-        ("IdempotentCommand", None),
+    missing = "CLUSTER_AUTHORIZATION_FAILED"
+    assert [(each["request"], each["actions"][0], each["outcome"]) for each in lines] == [
+        ("brokers.list", {"operation": "DESCRIBE", "resource": CLUSTER}, missing),
+        ("moves.pause", {"operation": "ALTER", "resource": CLUSTER}, missing),
+        (
+            "moves.pause",
+            {"operation": "ALTER", "resource": CLUSTER, "detail": "pause all moves"},
+            "NONE",
+        ),
     ]
     assert {each["host"] for each in lines} == {"127.0.0.1"}
     assert lines[-1]["offset"] > 0

@@ -198,7 +198,7 @@ async def test_scram_credentials_are_kept_as_keys_and_never_as_a_password(
             "bob": [(2, 4096)],
         }
     said = "\n".join(record.getMessage() for record in caplog.records)
-    assert "name='bob', mechanism=2, iterations=4096" in said
+    assert '"resource":"User:bob","detail":"set SCRAM-SHA-512"' in said
     for secret in (password, kept.stored_key, kept.server_key, b"salt of bob"):
         assert str(secret)[2:-1] not in said
 

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemachine.commands import IncrementalAlterConfigs
-from statemachine.configs.resources import HIDDEN, without_secrets
 from statemachine.errors import Error
 from statemachine.limits import CONFIG_VALUE_BYTES_MAX
 from statemachine.records import kafka_records
@@ -313,17 +312,3 @@ def test_the_records_replayed_give_exactly_what_was_asked(
             )
         assert set(errors(world.ask(command))) <= {Error.NONE}
         assert world.image.configs == {key: each for key, each in wanted.items() if each}
-
-
-def test_the_audit_log_sees_no_secret() -> None:
-    secret = ("listener.name.x.ssl.key.password", SET, "swordfish")
-    broker = (BROKER_RESOURCE, "1")
-    command = IncrementalAlterConfigs(
-        changes=(change(broker, secret, ("num.io.threads", SET, "9"), ("x", DELETE, None)),)
-    )
-    shown = str(without_secrets(command))
-    assert "swordfish" not in shown
-    assert HIDDEN in shown
-    assert "'9'" in shown
-    legacy = IncrementalAlterConfigs(changes=(replacement(broker, {"unknown": "swordfish"}),))
-    assert "swordfish" not in str(without_secrets(legacy))
