@@ -261,8 +261,9 @@ def client_security(
     settings: SecuritySettings,
     *,
     mechanism_setting: str,
+    is_node: bool = True,
 ) -> ClientSecurity:
-    """Return the security of connections to other nodes; raises `InvalidSetting`."""
+    """Return the security of connections of a node, or of a client; raises `InvalidSetting`."""
     if protocol.has_tls and settings.get("security.migration") is Migration.PREPARE:
         return PLAIN_CLIENT
     sasl = None
@@ -276,6 +277,8 @@ def client_security(
         sasl = ClientSasl(settings.client_mechanism(mechanism))
     return ClientSecurity(
         protocol=protocol,
-        tls=ClientTls(settings.tls(protocol, is_server=False)) if protocol.has_tls else None,
+        tls=ClientTls(settings.tls(protocol, is_server=False), is_node=is_node)
+        if protocol.has_tls
+        else None,
         sasl=sasl,
     )

@@ -104,7 +104,9 @@ def client_config(values: Mapping[str, Any]) -> ClientConfig:
     """Return the configuration of these settings, by name; raises `InvalidSetting`."""
     protocol: SecurityProtocol = values.get("security.protocol") or SecurityProtocol.PLAINTEXT
     settings = SecuritySettings(values)
-    security = client_security(protocol, settings, mechanism_setting="sasl.mechanism")
+    security = client_security(
+        protocol, settings, mechanism_setting="sasl.mechanism", is_node=False
+    )
     security = replace(security, log=_NoLog())
     return ClientConfig(security, MappingProxyType(_librdkafka(protocol, settings)))
 

@@ -49,7 +49,7 @@ def common_name(name: str) -> x509.Name:
 
 
 class Authority:
-    """Signs certificates that are valid from yesterday to tomorrow."""
+    """Signs certificates that are valid from yesterday on, and long enough for no warning."""
 
     def __init__(self, name: str = "authority") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -63,7 +63,7 @@ class Authority:
             .public_key(self._key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - DAY)
-            .not_valid_after(now + DAY)
+            .not_valid_after(now + 60 * DAY)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .sign(self._key, hashes.SHA256())
         )
@@ -75,17 +75,20 @@ class Authority:
         hosts: tuple[str, ...] = HOSTS,
         subject: x509.Name | None = None,
         is_expired: bool = False,
+        days: tuple[float, float] = (-1, 60),
     ) -> Issued:
-        """A certificate for these hosts."""
+        """A certificate for these hosts, valid from and until `days` from now."""
         key = ec.generate_private_key(ec.SECP256R1())
-        end = self._now - DAY / 24 if is_expired else self._now + DAY
+        start, end = (self._now + each * DAY for each in days)
+        if is_expired:
+            end = self._now - DAY / 24
         builder = (
             x509.CertificateBuilder()
             .subject_name(subject or common_name(name))
             .issuer_name(self._subject)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(self._now - DAY)
+            .not_valid_before(start)
             .not_valid_after(end)
         )
         if hosts:

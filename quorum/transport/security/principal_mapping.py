@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from cryptography.x509 import NameAttribute
+    from cryptography.x509 import Certificate, NameAttribute
 
 _KEYWORDS: Final = {
     "2.5.4.3": "CN",
@@ -109,8 +109,13 @@ def subject_of(certificate: bytes) -> str:
     # Only a node whose clients have certificates needs it.
     from cryptography import x509
 
-    subject = x509.load_der_x509_certificate(certificate).subject
-    return ",".join("+".join(map(_attribute, rdn)) for rdn in reversed(list(subject.rdns)))
+    return subject_of_certificate(x509.load_der_x509_certificate(certificate))
+
+
+def subject_of_certificate(certificate: "Certificate") -> str:
+    """Return the subject of a certificate as `subject_of` does."""
+    rdns = reversed(list(certificate.subject.rdns))
+    return ",".join("+".join(map(_attribute, rdn)) for rdn in rdns)
 
 
 def _attribute(attribute: "NameAttribute[str | bytes]") -> str:

@@ -18,10 +18,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from quorum.clocks import wall_ms
 from quorum.protocol.principal import ANONYMOUS, USER, KafkaPrincipal
 from quorum.transport.address import HANDSHAKE_SECONDS_MAX
 from quorum.transport.security.principal_mapping import Rule, map_subject, subject_of
 from quorum.transport.security.secret import Secret
+from quorum.transport.security.validity import WARNINGS
 
 logger = logging.getLogger("security")
 
@@ -167,9 +169,10 @@ class _TalkativeObject(ssl.SSLObject):
 class _Contexts:
     """The context in force, built again when a file of it has changed."""
 
-    def __init__(self, settings: TlsSettings, *, is_server: bool) -> None:
+    def __init__(self, settings: TlsSettings, *, is_server: bool, is_node: bool) -> None:
         self._settings = settings
         self._is_server = is_server
+        self._is_node = is_node
         self._versions: tuple[tuple[int, ...], ...] | None = None
         self._context: ssl.SSLContext | None = None
 
@@ -193,6 +196,9 @@ class _Contexts:
                 ", ".join(str(each) for each in self._settings.pems if each.path is not None),
             )
         self._versions, self._context = versions, built
+        if self._is_node:
+            for pem, version in zip(self._settings.pems, versions, strict=True):
+                WARNINGS.check(str(pem), version, pem.read(), wall_ms())
         return built
 
 
@@ -334,7 +340,7 @@ class ServerTls:
 
     def __init__(self, settings: TlsSettings) -> None:
         self._settings = settings
-        self._contexts = _Contexts(settings, is_server=True)
+        self._contexts = _Contexts(settings, is_server=True, is_node=True)
 
     @property
     def client_auth(self) -> ClientAuth:
@@ -362,8 +368,9 @@ class ServerTls:
 class ClientTls:
     """TLS of the connections to other nodes."""
 
-    def __init__(self, settings: TlsSettings) -> None:
-        self._contexts = _Contexts(settings, is_server=False)
+    def __init__(self, settings: TlsSettings, *, is_node: bool = False) -> None:
+        """A node warns of certificates that are not valid; a command only sees its peer refuse."""
+        self._contexts = _Contexts(settings, is_server=False, is_node=is_node)
 
     def check(self) -> None:
         """Load everything; raises `TlsUnusable`."""

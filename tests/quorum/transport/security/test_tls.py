@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -266,6 +267,48 @@ def test_certificates_are_loaded_again_and_open_connections_stay(
     run(go())
     assert "Still using the certificates loaded before: ssl.keystore.location" in caplog.text
     assert "Loaded certificates again for new connections" in caplog.text
+
+
+def test_certificates_that_are_not_valid_are_named_at_start_and_at_each_reload(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    keystore = tmp_path / "keystore.pem"
+    authority = Authority()
+
+    def write(*days: float) -> None:
+        keystore.write_text(authority.issue("node", days=(days[0], days[1])).both)
+
+    def said() -> list[str]:
+        found = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+        caplog.clear()
+        return found
+
+    write(-9, 400)
+    chain = TlsSettings(chain=Pem("ssl.keystore.location", keystore))
+    tls, client = ServerTls(chain), ClientTls(chain, is_node=True)
+    tls.check()
+    assert said() == []
+    place = f"ssl.keystore.location {keystore}: the certificate of CN=node,O=Test"
+    for days, fault in (
+        ((-9, -2), "has expired on "),
+        ((-9, 29), "expires on "),
+        ((3, 400), "is not valid before "),
+    ):
+        write(*days)
+        tls.check()
+        (line,) = said()
+        assert line.startswith(f"{place} {fault}")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", line.rpartition(fault)[2])
+        # Another listener, or a client, that loads the same file.
+        client.check()
+        tls.check()
+        assert said() == []
+    write(-9, 31)
+    tls.check()
+    assert said() == []
+    write(-9, -2)
+    ClientTls(chain).check()
+    assert said() == []
 
 
 def test_an_authority_that_is_no_longer_trusted_lets_nobody_new_in(
