@@ -28,6 +28,10 @@ class Incompatible(AdminError):
     """A node has no version of an API in common with this client, or another protocol."""
 
 
+class Unauthenticated(Incompatible):
+    """TLS or SASL failed: a node does not accept the credentials of this client, or the reverse."""
+
+
 def explained(code: int, message: str | None) -> str:
     """An error of the protocol in words: the node's, and Kafka's name for it."""
     return f"{message} ({error_name(code)})" if message else error_name(code)

@@ -148,21 +148,29 @@ def authorization(
 
 
 class Loaded:
-    """Tells whether the image has once had all that was committed then."""
+    """Tells whether the image has once had all that was committed then.
+
+    Before a cluster is founded, nothing is: its first users are in the founding records.
+    """
 
     def __init__(
         self, controller: QuorumController, high_watermark: Callable[[], int | None]
     ) -> None:
         self._controller = controller
         self._high_watermark = high_watermark
+        self._end: int | None = None
+        """The end of what has to be committed and in the image, once it is known."""
         self._is_loaded = False
 
     def __call__(self) -> bool:
         if not self._is_loaded:
             # A new node has an empty log, and its leader tells it how much is committed.
-            end = self._high_watermark()
-            controller = self._controller
-            self._is_loaded = (
-                end is not None and controller.is_ready and controller.committed >= end
-            )
+            high_watermark = self._high_watermark()
+            image, controller = self._controller.image, self._controller
+            if high_watermark is None or not controller.is_ready:
+                return False
+            if self._end is None and image.level:
+                # The image of the active controller has the founding records before their commit.
+                self._end = max(high_watermark, image.end_offset)
+            self._is_loaded = self._end is not None and controller.committed >= self._end
         return self._is_loaded

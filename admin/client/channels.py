@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
-from admin.faults import Incompatible
+from admin.faults import Incompatible, Unauthenticated
 from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, encode_request_body, request_schema
@@ -147,7 +147,9 @@ class Channels:
                         f"{address} does not know this command, as no node of Kafka does: ask a "
                         "controller of metaquorum with --bootstrap-controller"
                     ) from None
-                case Failure(Cause.NOT_SERVED | Cause.UNSENDABLE | Cause.UNAUTHENTICATED, reason):
+                case Failure(Cause.UNAUTHENTICATED, reason):
+                    raise Unauthenticated(f"{address}: {reason}") from None
+                case Failure(Cause.NOT_SERVED | Cause.UNSENDABLE, reason):
                     raise Incompatible(f"{address}: {reason}") from None
                 case Failure(Cause.REFUSED | Cause.UNREACHABLE, reason):
                     # The reason names the address.

@@ -20,8 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
 
-from admin.client.admin_client import AdminClient, AdminError
+from admin.client.admin_client import AdminClient
 from admin.client.command_config import NO_CONFIG, ClientConfig
+from admin.faults import AdminError, Unauthenticated
 from admin.settings import ENVIRONMENT_PREFIX, SETTINGS, Role
 from admin.tools import kafka_brokers
 from admin.tools.certificates import write_new
@@ -269,7 +270,11 @@ class LocalCluster:
                 self._write_cluster_file()
 
     async def _until_up(self, node: NodePlan) -> None:
-        """Wait until `node` answers and knows all others; raises `LocalError` if it ended."""
+        """Wait until `node` answers and knows all others.
+
+        Raises `LocalError` if it ended, or refuses the administrator: a node lets nobody log in
+        before it knows all users, so that it will not think better of it.
+        """
         while True:
             if self.pid(node.name) is None:
                 ended = await self.ended.get()
@@ -294,6 +299,13 @@ class LocalCluster:
                 if not brokers <= {broker.id for broker in found}:
                     return False
                 quorum = await client.describe_quorum()
+        except Unauthenticated as error:
+            assert self.security is not None
+            raise LocalError(
+                f"the cluster does not accept the user of {self.security.client_file}: {error}. "
+                "Write the user's present password there; docs/security.md says how to get in "
+                "without it"
+            ) from None
         except AdminError:
             return False
         behind = [

@@ -10,7 +10,7 @@ from ssl import create_default_context
 
 import pytest
 
-from tests.process.local_process import Done, LocalProcess, local, metaquorum
+from tests.process.local_process import Done, LocalProcess, local, metaquorum, started
 
 pytestmark = pytest.mark.process
 
@@ -178,6 +178,26 @@ def test_a_missing_right_is_named_in_one_sentence_until_an_acl_grants_it(
     assert ask(cluster, "acls", "remove", *asked, client=admin).code == 0
     assert ask(cluster, "acls", "remove", *asked, client=admin).code == 1
     refused("needs DESCRIBE on TOPIC granted", "produce", "granted")
+
+
+def test_a_cluster_that_refuses_its_administrator_says_so_at_once(tmp_path: Path) -> None:
+    """Somebody has set another password for the user of client.properties."""
+    folder = tmp_path / "cluster"
+    sizes = ("--secure", "--controllers", "1", "--brokers", "1", "--base-port", "0")
+    with local(folder, *sizes) as running:
+        client = folder / "client.properties"
+        (tmp_path / "password").write_text("another\n")
+        options = ("--password-file", str(tmp_path / "password"))
+        assert ask(running, "users", "add", "admin", *options, client=client).code == 0
+        said = [path.read_text() for path in folder.glob("*/*.log")]
+    for text in said:
+        assert "there is no credential of" not in text
+    refused = started("local", "--secure", "--dir", folder)
+    assert refused.code == 1
+    expected = f"Error: the cluster does not accept the user of {client}: "
+    last = next(each for each in refused.err.splitlines() if each.startswith("Error: "))
+    assert last.startswith(expected)
+    assert "invalid credentials with SASL mechanism SCRAM-SHA-512. Write the user's present" in last
 
 
 def test_http_wants_the_token(cluster: LocalProcess) -> None:
