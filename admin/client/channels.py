@@ -20,6 +20,7 @@ from quorum.protocol.errors import Malformed
 from quorum.protocol.extension import Extension, details_of, extension_of, with_extension
 from quorum.transport.address import Address, dial
 from quorum.transport.channel import Channel
+from quorum.transport.connection import WANTS_SASL
 from quorum.transport.outcomes import NOT_SENT, Cause, Failure, RequestFailed
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
@@ -110,6 +111,8 @@ class Channels:
         self._channels: dict[Address, Channel] = {}
         self._understood: set[Address] = set()
         """Nodes that have answered."""
+        self._hung_up: set[Address] = set()
+        """Nodes that seem to want SASL."""
 
     async def ask(
         self,
@@ -156,10 +159,29 @@ class Channels:
                     raise NoResponse(reason, may_be_done=False) from None
                 case failure:
                     await self._check_plaintext(address, failure.cause)
+                    self._check_sasl(address, failure.reason)
                     may_be_done = failure.cause not in NOT_SENT
                     raise NoResponse(f"{address}: {failure}", may_be_done=may_be_done) from None
         except Malformed as error:
             raise Incompatible(f"invalid response from {address}: {error}") from None
+
+    def _check_sasl(self, address: Address, reason: str) -> None:
+        """Raise `Incompatible` if a node has hung up a second time on a client without SASL.
+
+        Once, a broker of Kafka without SASL may do so as it stops.
+        """
+        if reason != WANTS_SASL:
+            return
+        if address not in self._hung_up:
+            self._hung_up.add(address)
+            return
+        protocol = self._security.protocol
+        wanted = "SASL_SSL" if protocol.has_tls else "SASL_PLAINTEXT"
+        raise Incompatible(
+            f"{address} hangs up at the first request, as a listener does that asks for SASL, and "
+            f"security.protocol of this client is {protocol.name}: give --command-config a file "
+            f"with {wanted}, sasl.mechanism and sasl.jaas.config"
+        )
 
     async def _check_plaintext(self, address: Address, cause: Cause) -> None:
         """Raise `Incompatible` if a node hung up because it speaks TLS, and this client does not.

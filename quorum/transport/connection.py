@@ -63,6 +63,10 @@ class Owner(Protocol):
         ...
 
 
+WANTS_SASL: Final = "it hung up at the first request, as a listener does that asks for SASL"
+"""The reason of a closed connection to such a listener, if this client does not use SASL."""
+
+
 class ClientConnection(asyncio.Protocol):
     """A connection that pipelines requests; no bytes from the peer raise an error in the loop."""
 
@@ -162,9 +166,22 @@ class ClientConnection(asyncio.Protocol):
                 # With TLS 1.3 a client hears only afterwards that its certificate is refused.
                 self._owner.on_lost(self, Cause.UNAUTHENTICATED, handshake_failure(exc))
                 return
-            self._owner.on_lost(self, Cause.CLOSED, "end of stream" if exc is None else str(exc))
+            reason = "end of stream" if exc is None else str(exc)
+            self._owner.on_lost(self, Cause.CLOSED, WANTS_SASL if self._lacks_sasl else reason)
 
     # Internal.
+
+    @property
+    def _lacks_sasl(self) -> bool:
+        """True if the peer takes SASL, and hung up at the first request of a client without it.
+
+        Kafka's brokers offer SASL at every listener: the offer alone does not tell.
+        """
+        if self._sasl is not None or self.offered is None:
+            return False
+        return ApiKey.SASL_HANDSHAKE in self.offered and bool(
+            self.in_flight and not self.has_replied
+        )
 
     def _take_frames(self, replies: list[tuple[Exchange, Reply]]) -> str | None:
         """Add the replies in complete frames; return the reason if one is unreadable, or None."""

@@ -16,11 +16,12 @@ from admin.client.channels import Channels, NoResponse
 from admin.model import Assignment
 from controller.move_requests import MoveOptions, OngoingReassignment
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
-from quorum.protocol.apis import ApiKey
+from quorum.protocol.apis import SPOKEN, ApiKey
 from quorum.protocol.extension import details_of
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import NOT_SENT, Cause, Failure, RequestFailed
+from quorum.transport.security.protocols import PLAIN_CLIENT
 from tests.admin.scripted_node import (
     Asked,
     HangUp,
@@ -30,7 +31,13 @@ from tests.admin.scripted_node import (
     in_turn,
     listening,
 )
-from tests.quorum.transport.security.secured import server_tls
+from tests.quorum.transport.security.secured import (
+    sasl_listener,
+    secured,
+    server_tls,
+    ssl_client,
+    trusting,
+)
 from tests.support.controllers import HOST
 from tests.support.pem_authority import Authority
 
@@ -416,4 +423,25 @@ async def test_a_client_without_tls_is_told_that_a_node_speaks_it(
         if has_tls
         else f"the metadata cannot be read: no answer from {address} within 500 ms ({address}: the "
         "other side closed the connection: end of stream)"
+    )
+
+
+@pytest.mark.parametrize("has_tls", [True, False])
+async def test_a_client_without_sasl_is_told_that_a_listener_asks_for_it(
+    tmp_path: Path, has_tls: bool
+) -> None:
+    files = Authority().files(tmp_path, "node")
+    listener = sasl_listener(tls=server_tls(files) if has_tls else None)
+    security = ssl_client(trusting(files.truststore)) if has_tls else PLAIN_CLIENT
+    async with secured(listener, offered=SPOKEN) as (_, port, _):
+        address = Address(HOST, port)
+        admin = AdminClient([address], is_controller=False, timeout_ms=20_000, security=security)
+        async with admin:
+            with pytest.raises(Incompatible) as raised:
+                await admin.describe_topics()
+    protocol, wanted = ("SSL", "SASL_SSL") if has_tls else ("PLAINTEXT", "SASL_PLAINTEXT")
+    assert str(raised.value) == (
+        f"{address} hangs up at the first request, as a listener does that asks for SASL, and "
+        f"security.protocol of this client is {protocol}: give --command-config a file with "
+        f"{wanted}, sasl.mechanism and sasl.jaas.config"
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.limits import FRAME_BYTES_MAX
-from quorum.protocol.apis import ApiKey
+from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.transport.channel import Channel
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.limits import ChannelLimits, ServerLimits
@@ -140,13 +140,16 @@ class Recorder(Handler):
 
 @asynccontextmanager
 async def secured(
-    security: ListenerSecurity, handler: Handler | None = None, **bounds: int
+    security: ListenerSecurity,
+    handler: Handler | None = None,
+    offered: Mapping[int, VersionRange] = OFFERED,
+    **bounds: int,
 ) -> AsyncIterator[tuple[Server, int, Recorder]]:
     recorder = handler if isinstance(handler, Recorder) else Recorder()
     # The requests of these tests carry bytes of any length in a Vote.
     limits = ServerLimits(request_bytes_of={ApiKey.VOTE: FRAME_BYTES_MAX}, **bounds)
     server = Server(
-        recorder, offered=OFFERED, name="listener", clock_ms=monotonic_ms, limits=limits
+        recorder, offered=offered, name="listener", clock_ms=monotonic_ms, limits=limits
     )
     port = await server.listen(HOST, 0, security)
     try:
