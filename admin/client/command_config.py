@@ -16,7 +16,7 @@ from admin.properties import InvalidProperties, read_properties
 from admin.security_settings import SecuritySettings, client_security
 from admin.settings import MECHANISM, PROTOCOL, SETTINGS, InvalidSetting, Setting
 from admin.text_file import read_text
-from quorum.transport.security.client_log import ClientLog
+from quorum.transport.security.client_log import SilentLog
 from quorum.transport.security.mechanisms import OAUTHBEARER
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity, SecurityProtocol
 from quorum.transport.security.tls import Pem
@@ -40,16 +40,6 @@ _OF_KAFKA: Final = "sasl.oauthbearer.scope.claim.name"
 """The one setting of Kafka's clients that does not count here and is near to one that does."""
 MISSPELT_MIN: Final = 0.9
 """The likeness, 0 to 1, from which on a name is taken for a misspelt one."""
-
-
-class _NoLog(ClientLog):
-    """No log: the user of a client gets the reason as the error of each request."""
-
-    def failed(self, address: str, reason: str) -> None:
-        pass
-
-    def succeeded(self, address: str) -> None:
-        pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +97,7 @@ def client_config(values: Mapping[str, Any]) -> ClientConfig:
     security = client_security(
         protocol, settings, mechanism_setting="sasl.mechanism", is_node=False
     )
-    security = replace(security, log=_NoLog())
+    security = replace(security, log=SilentLog())
     return ClientConfig(security, MappingProxyType(_librdkafka(protocol, settings)))
 
 

@@ -86,6 +86,18 @@ class AddressBook:
             found.pop(me.address, None)
         return tuple(found)
 
+    def observer_at(self, place: HostPort) -> Advertisement | None:
+        """Return the advertisement of the node at an address that only gossip names.
+
+        None for an address that the configuration or the log names, or of a voter.
+        """
+        if place in self.bootstrap.values() or place in self._configured.values():
+            return None
+        found = [each for each in self.gossip.advertisements if each.address == place]
+        if len(found) != 1 or found[0].id in self.voters().ids or found[0].id in self._configured:
+            return None
+        return found[0]
+
     def learn(self, heard: Sequence[Advertisement]) -> None:
         """Learn advertisements of other nodes."""
         voters = self.voters()

@@ -29,8 +29,9 @@ from quorum.protocol.shape import Data
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.inbound import InboundRequest
-from quorum.transport.outcomes import RequestFailed
+from quorum.transport.outcomes import Cause, RequestFailed
 from quorum.transport.refusal_log import RefusalLog, printable
+from quorum.transport.security.client_log import SilentLog
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
 
@@ -97,12 +98,15 @@ class DiscoverBrokersService:
         request.respond(write_refusal(message, self._discovery.cluster_id))
 
     async def _ask(self, place: HostPort) -> None:
+        security = self._security
+        if self._discovery.is_observer(place):
+            security = replace(security, log=SilentLog())
         channel = Channel(
             lambda: place,
             client_id=self._client_id,
             sweeper=self._sweeper,
             rng=self._rng,
-            security=self._security,
+            security=security,
         )
         try:
             reply = await channel.call(
@@ -113,8 +117,14 @@ class DiscoverBrokersService:
             )
             response = read_response(reply.body)
         except (RequestFailed, Malformed) as error:
-            self._discovery.failed(place)
-            self._tell(place, str(error))
+            is_refused = (
+                isinstance(error, RequestFailed) and error.failure.cause is Cause.UNAUTHENTICATED
+            )
+            if self._discovery.failed(place, is_refused=is_refused):
+                what = "Node at %s takes no controllers, so it is not asked again: %s"
+                logger.info(what, Address(*place), printable(str(error)))
+            else:
+                self._tell(place, str(error))
         else:
             if isinstance(response, Refusal):
                 self._discovery.failed(place)

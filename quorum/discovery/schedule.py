@@ -91,6 +91,8 @@ class DiscoverySchedule:
         """The addresses that may still hold a rival, with the remaining attempts."""
         self._convincing: set[HostPort] = set()
         """Those of them that are being sent the current timestamp."""
+        self._given_up: dict[HostPort, Advertisement] = {}
+        """The observers that do not take connections of controllers, by address."""
 
     @property
     def is_searching(self) -> bool:
@@ -111,7 +113,11 @@ class DiscoverySchedule:
     def round(self, now_ms: int) -> tuple[HostPort, ...]:
         """Return the addresses to ask now; the caller reports each as `heard` or `failed`."""
         self._answer_rival(now_ms)
-        places = self._book.places()
+        book = self._book
+        self._given_up = {
+            place: each for place, each in self._given_up.items() if book.observer_at(place) == each
+        }
+        places = tuple([each for each in book.places() if each not in self._given_up])
         tries = self._unconvinced
         self._unconvinced = {each: tries[each] for each in places if each in tries}
         searching = self.is_searching or bool(self._unsurveyed) or self._must_introduce
@@ -188,9 +194,17 @@ class DiscoverySchedule:
         self._survey_if_done()
         return None
 
-    def failed(self, place: HostPort) -> None:
-        """Note a request without a usable response."""
+    def failed(self, place: HostPort, *, is_refused: bool = False) -> bool:
+        """Note a request without a usable response; `is_refused` if TLS or SASL failed.
+
+        Returns True if the address is given up until its node advertises anew. A broker that was
+        open once advertised its listener; gossip keeps that after the broker is secured, and its
+        listener is then one for other clients than controllers.
+        """
         self._asking.discard(place)
+        observer = self._book.observer_at(place) if is_refused else None
+        if observer is not None:
+            self._given_up[place] = observer
         self._book.unanswered(place)
         self._has_told(place, was_heard=False)
         if place in self._unsurveyed:
@@ -198,6 +212,11 @@ class DiscoverySchedule:
             if not self._unsurveyed[place]:
                 del self._unsurveyed[place]
         self._survey_if_done()
+        return observer is not None
+
+    def is_observer(self, place: HostPort) -> bool:
+        """Return True if only gossip names the address, as that of a node that is no voter."""
+        return self._book.observer_at(place) is not None
 
     def _has_told(self, place: HostPort, *, was_heard: bool) -> None:
         """Note that this address has, or may have, received this node's advertisement."""

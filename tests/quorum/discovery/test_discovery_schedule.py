@@ -1,5 +1,6 @@
 """The schedule of questions, and the use of answers; times are given, and nothing is sent."""
 
+import logging
 import random
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -7,11 +8,13 @@ from uuid import UUID
 
 import pytest
 
+from quorum.clocks import monotonic_ms
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
 from quorum.core.voter_set import VoterSet
 from quorum.discovery.address_book import AddressBook
+from quorum.discovery.discover_brokers import DiscoverBrokersService
 from quorum.discovery.gossip import (
     Advertisement,
     DiscoverBrokersRequest,
@@ -30,6 +33,16 @@ from quorum.discovery.schedule import (
     DiscoverySchedule,
 )
 from quorum.ports import HostPort
+from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.sweeper import Sweeper
+from tests.quorum.transport.loopback import HOST
+from tests.quorum.transport.security.secured import (
+    alice,
+    mechanisms,
+    sasl_client,
+    sasl_listener,
+    secured,
+)
 
 
 @dataclass(kw_only=True)
@@ -95,6 +108,63 @@ def test_bootstrap_servers_are_asked_at_once_and_then_whoever_they_name() -> Non
     assert node.discovery.round(0) == (("vip", 9),)
     node.hears(("vip", 9), at(2, 2), at(3, 3))
     assert set(node.discovery.round(100)) == {("vip", 9), ("h", 2), ("h", 3)}
+
+
+def test_an_observer_that_takes_no_controllers_is_asked_again_once_it_advertises_anew() -> None:
+    """Gossip keeps the listener that a broker advertised before it was secured."""
+    vip, broker, controller = ("vip", 9), ("h", 101), ("h", 2)
+    node = Node(bootstrap=(vip,), cluster_id="c")
+    node.discovery.round(0)
+    node.hears(vip, at(101, 101), at(2, 2), cluster_id="c")
+    assert set(node.discovery.round(0)) == {vip, broker, controller}
+    assert node.discovery.failed(broker, is_refused=True)
+    # A bootstrap server is asked again, and so is what did not answer at all.
+    assert not node.discovery.failed(vip, is_refused=True)
+    assert not node.discovery.failed(controller)
+    assert set(node.discovery.round(0)) == {vip, controller}
+    node.hears(vip, at(101, 101), cluster_id="c")
+    node.discovery.failed(controller)
+    assert set(node.discovery.round(0)) == {vip, controller}
+    node.hears(vip, at(101, 101, boot=2), cluster_id="c")
+    node.discovery.failed(controller)
+    assert set(node.discovery.round(0)) == {vip, broker, controller}
+
+
+async def test_an_observer_that_takes_no_controllers_is_named_once_and_without_alarm(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    scram = {"SCRAM-SHA-512": mechanisms()["SCRAM-SHA-512"]}
+    node = Node(cluster_id="c")
+    sweeper = Sweeper(monotonic_ms)
+    service = DiscoverBrokersService(
+        node.discovery,
+        client_id="test",
+        sweeper=sweeper,
+        clock=monotonic_ms,
+        wall_clock=monotonic_ms,
+        rng=random.Random(1),
+        timeout_ms=20_000,
+        refusal_log=RefusalLog("test", monotonic_ms),
+        security=sasl_client(alice("PLAIN")),
+    )
+    async with secured(sasl_listener(scram)) as (_, port, _):
+        broker = replace(at(101, port), host=HOST)
+        node.is_asked_by(broker, 0)
+        assert node.discovery.round(0) == (broker.address,)
+        caplog.clear()
+        await service._ask(broker.address)
+        assert node.discovery.round(0) == ()
+    sweeper.close()
+    said = [each for each in caplog.records if each.name != "quorum.transport.refusal_log"]
+    assert [(each.levelname, each.getMessage()) for each in said] == [
+        (
+            "INFO",
+            f"Node at {HOST}:{port} takes no controllers, so it is not asked again: "
+            "DiscoverBrokers: no secure connection: it does not enable PLAIN; enabled are: "
+            "SCRAM-SHA-512",
+        )
+    ]
 
 
 def test_nobody_is_asked_twice_at_a_time() -> None:
