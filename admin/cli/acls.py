@@ -20,12 +20,16 @@ from admin.cli.output import columns
 if TYPE_CHECKING:
     from admin.cli.output import Json
     from admin.client.security import Acl, AclFilter
+    from statemachine.security.authorizer import ResourceType
 
 OPERATIONS: Final = (
     *("all", "read", "write", "create", "delete", "alter", "describe", "cluster-action"),
     *("describe-configs", "alter-configs", "idempotent-write", "create-tokens", "describe-tokens"),
+    "two-phase-commit",
 )
 CLUSTER_NAME: Final = "kafka-cluster"
+USER: Final = "User"
+"""The type of principals; other types are those of a principal builder of one's own."""
 
 
 def _principal(_ctx: click.Context, _param: click.Parameter, given: Any) -> Any:
@@ -35,6 +39,8 @@ def _principal(_ctx: click.Context, _param: click.Parameter, given: Any) -> Any:
         kind, colon, name = each.partition(":")
         if colon and not (kind and name):
             raise click.BadParameter(f"{each!r} is not a principal, like User:alice")
+        if kind.lower() == "user" and kind != USER and colon:
+            raise click.BadParameter(f"{each!r} is nobody: Kafka writes {USER}:{name}")
     found = tuple(each if ":" in each else f"User:{each}" for each in names)
     if isinstance(given, str):
         return found[0]
@@ -128,6 +134,7 @@ async def add(
         raise click.UsageError("name the resource: --topic, --group, --cluster, ...")
     if not (allowed or denied):
         raise click.UsageError("give --allow-principal or --deny-principal")
+    _check_operations(ResourceType[named[0]], operations)
     principals = [
         *((each, PermissionType.ALLOW) for each in allowed),
         *((each, PermissionType.DENY) for each in denied),
@@ -150,6 +157,19 @@ async def add(
         await client.carry_out(security.create_acls(acls))
     for each in acls:
         say(f"Added {each}.")
+
+
+def _check_operations(kind: "ResourceType", names: Sequence[str]) -> None:
+    """Refuse operations that do not exist on a type of resource, as Kafka's tool does."""
+    from statemachine.security.authorizer import OPERATIONS as EXISTING
+    from statemachine.security.authorizer import Operation
+
+    known = (Operation.ALL, *EXISTING[kind])
+    for name in names:
+        if _operation(name) not in known:
+            words = ", ".join(each.name.lower().replace("_", "-") for each in known)
+            option = kind.name.lower().replace("_", "-")
+            raise click.UsageError(f"there is no {name} on a {option}; there are {words}")
 
 
 def _operation(name: str) -> Any:

@@ -102,8 +102,20 @@ OPERATIONS: Final = {
         *(Operation.CREATE, Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION),
         *(Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.IDEMPOTENT_WRITE),
     ),
+    ResourceType.GROUP: (
+        *(Operation.READ, Operation.DELETE, Operation.DESCRIBE),
+        *(Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS),
+    ),
+    ResourceType.TRANSACTIONAL_ID: (
+        *(Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT),
+    ),
+    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""The operations that there are on a topic and on the cluster (`AclEntry.supportedOperations`)."""
+"""The operations that there are on each type of resource (`AclEntry.supportedOperations`).
+
+Kafka's controllers take ACLs with others, which have no effect; its tool, like ours, refuses them.
+"""
 
 
 def _bits_of(operations: Iterable[Operation]) -> int:

@@ -30,6 +30,18 @@ def refusal(*arguments: str, stdin: str = "") -> str:
             ("acls", "add", *READ, "--topic", "t", "--allow-principal", ":a"),
             "':a' is not a principal, like User:alice",
         ),
+        (
+            ("acls", "add", *READ, "--topic", "t", "--allow-principal", "user:bob"),
+            "'user:bob' is nobody: Kafka writes User:bob",
+        ),
+        (
+            ("acls", "add", "--operation", "alter", "--group", "g", "--allow-principal", "a"),
+            "there is no alter on a group; there are all, read, delete, describe, describe-configs",
+        ),
+        (
+            ("acls", "add", *READ, "--cluster", "--deny-principal", "a"),
+            "there is no read on a cluster; there are all, create, alter, describe, cluster-action",
+        ),
         (("acls", "add", "--operation", "eat", "--topic", "t"), "'eat' is not one of"),
         (("acls", "remove"), "select the ACLs to remove, or give --all alone"),
         (("acls", "remove", "--all", "--topic", "t"), "or give --all alone"),
@@ -48,3 +60,10 @@ def test_a_password_is_one_line_that_is_not_empty(tmp_path: Path) -> None:
     path.write_text("\nsecond line")
     assert refusal(*add, str(path)).endswith("the password is empty")
     assert refusal(*add, "-", stdin="x" * 1_025).endswith("is longer than 1024 characters")
+
+
+def test_an_operation_that_exists_on_the_resource_is_asked_for() -> None:
+    acl = ("acls", "add", "--group", "g", "--allow-principal", "Group:ops")
+    for operation in ("all", "read", "alter-configs"):
+        done = CliRunner().invoke(group, [*acl, "--operation", operation, *SERVER])
+        assert done.exit_code == 1, done.output
