@@ -1,6 +1,6 @@
 """`metaquorum acls`: the access control entries of the cluster."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,6 +14,7 @@ from admin.cli.options import (
     say,
     show,
     with_target,
+    yes_option,
 )
 from admin.cli.output import columns
 
@@ -246,13 +247,24 @@ async def list_acls(target: Target, asked: "AclFilter", output: str) -> None:
 
 @command.command("remove")
 @click.option("--all", "takes_all", is_flag=True, help="Remove every ACL.")
+@yes_option
 @with_filter
-async def remove(target: Target, asked: "AclFilter", output: str, *, takes_all: bool) -> Exit:
+def remove(
+    target: Target, asked: "AclFilter", output: str, *, takes_all: bool, yes: bool
+) -> Coroutine[Any, Any, Exit]:
     """Remove the ACLs that the options select, and list them."""
     from admin.client import security
 
     if (asked == security.AclFilter()) != takes_all:
         raise click.UsageError("select the ACLs to remove, or give --all alone")
+    which = "all ACLs" if takes_all else "the ACLs that the options select"
+    target.confirm(f"Remove {which}? (acls list shows them)", yes=yes)
+    return _remove(target, asked, output)
+
+
+async def _remove(target: Target, asked: "AclFilter", output: str) -> Exit:
+    from admin.client import security
+
     async with target.client() as client:
         found = security.read_deleted(await client.carry_out(security.delete_acls(asked)))
     show(found, output, _table, _data)

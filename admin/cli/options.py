@@ -137,6 +137,14 @@ class Target:
             raise click.UsageError("give --bootstrap-server or --bootstrap-controller")
         return self.servers or self.controllers or ()
 
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask before something is removed, unless `yes`; a no ends the command.
+
+        Call it outside of the event loop, in which Ctrl-C would not end the question.
+        """
+        if self.addresses and not yes:
+            click.confirm(question, abort=True, err=True)
+
     def brokers(self, usage: str) -> "tuple[Address, ...]":
         """The addresses of brokers; a usage error with this message if they are controllers."""
         if self.addresses is self.controllers:
@@ -256,6 +264,7 @@ def with_target(work: Callable[..., Any]) -> Callable[..., None]:
 stale_option = click.option(
     "--stale", is_flag=True, help="Allow a stale answer from any node; needs no leader."
 )
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 output_option = click.option(
     "-o",
     "--output",

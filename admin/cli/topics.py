@@ -20,6 +20,7 @@ from admin.cli.options import (
     throttle_option,
     topic_name,
     with_target,
+    yes_option,
 )
 from quorum.core.vocabulary import uuid_to_text
 
@@ -153,7 +154,7 @@ async def alter(
 
 @command.command("delete")
 @topic_name
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@yes_option
 @with_target
 def delete(target: Target, topic: str, yes: bool) -> None:
     """Delete TOPIC with all its records."""
@@ -162,9 +163,7 @@ def delete(target: Target, topic: str, yes: bool) -> None:
         async with target.client() as client:
             await client.delete_topic(topic)
 
-    # Outside of the event loop, in which Ctrl-C would not end the question.
-    if target.addresses and not yes:
-        click.confirm(f"Delete topic {topic} with all its records?", abort=True, err=True)
+    target.confirm(f"Delete topic {topic} with all its records?", yes=yes)
     run(work())
     say(f"Deleted topic {topic}.")
 

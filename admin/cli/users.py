@@ -1,13 +1,13 @@
 """`metaquorum users`: the users that authenticate with SCRAM, in the metadata log."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from io import TextIOBase
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from admin.cli.options import BadInput, Target, output_option, say, show, with_target
+from admin.cli.options import BadInput, Target, output_option, say, show, with_target, yes_option
 from admin.cli.output import columns
 
 if TYPE_CHECKING:
@@ -91,9 +91,15 @@ def _password(file: TextIOBase | None) -> str:
 @command.command("remove")
 @click.argument("name")
 @_mechanism
+@yes_option
 @with_target
-async def remove(target: Target, name: str, mechanism: str) -> None:
+def remove(target: Target, name: str, mechanism: str, yes: bool) -> Coroutine[Any, Any, None]:
     """Remove the password of the user NAME for a mechanism. Open connections stay open."""
+    target.confirm(f"Remove the password of user {name} for {mechanism}?", yes=yes)
+    return _remove(target, name, mechanism)
+
+
+async def _remove(target: Target, name: str, mechanism: str) -> None:
     from admin.client import security
     from quorum.transport.security.scram import MECHANISMS
 

@@ -192,7 +192,7 @@ async def test_a_user_without_rights_is_told_which_one_is_missing(kafka: Secured
         (("consume", "secret", "--from-beginning"), "needs DESCRIBE on TOPIC secret"),
         (("reassign-partitions", "--list"), of_cluster.format("DESCRIBE")),
         (("metadata-quorum", "describe", "--status"), of_cluster.format("DESCRIBE")),
-        (("users", "remove", "admin"), of_cluster.format("ALTER")),
+        (("users", "remove", "admin", "--yes"), of_cluster.format("ALTER")),
         (("users", "list"), "needs DESCRIBE on CLUSTER kafka-cluster"),
         (("acls", "list"), "needs DESCRIBE on CLUSTER kafka-cluster"),
         (("moves", "list"), "does not know this command, as no node of Kafka does"),

@@ -118,12 +118,12 @@ def test_users_come_and_go(cluster: LocalProcess, tmp_path: Path) -> None:
     entry = {"name": "bob", "mechanism": "SCRAM-SHA-512", "iterations": 4_096}
     assert entry in json.loads(listed.out)
     until(lambda done: done.code == 0, lambda: ask(cluster, "topics", "list", client=bob))
-    assert ask(cluster, "users", "remove", "bob", client=admin).code == 0
+    assert ask(cluster, "users", "remove", "bob", "--yes", client=admin).code == 0
     until(
         lambda done: "invalid credentials" in done.err,
         lambda: ask(cluster, "topics", "list", client=bob),
     )
-    again = ask(cluster, "users", "remove", "bob", client=admin)
+    again = ask(cluster, "users", "remove", "bob", "--yes", client=admin)
     assert (again.code, again.err) == (
         1,
         "Error: user bob cannot be removed: Attempt to delete a user credential that does not "
@@ -175,8 +175,8 @@ def test_a_missing_right_is_named_in_one_sentence_until_an_acl_grants_it(
     asked = ("--principal", "carol", "--topic", "granted")
     listed = ask(cluster, "acls", "list", *asked, "-o", "json", client=admin)
     assert {each["operation"] for each in json.loads(listed.out)} == {"DESCRIBE", "WRITE", "READ"}
-    assert ask(cluster, "acls", "remove", *asked, client=admin).code == 0
-    assert ask(cluster, "acls", "remove", *asked, client=admin).code == 1
+    assert ask(cluster, "acls", "remove", *asked, "--yes", client=admin).code == 0
+    assert ask(cluster, "acls", "remove", *asked, "--yes", client=admin).code == 1
     refused("needs DESCRIBE on TOPIC granted", "produce", "granted")
 
 

@@ -180,11 +180,23 @@ def test_without_an_answer_the_asked_nodes_and_their_errors_are_named(tmp_path: 
         assert len(done.stderr.splitlines()) == 1, command
 
 
-def test_deleting_a_topic_asks_first() -> None:
-    done = CliRunner().invoke(group, ["topics", "delete", "a", *NOBODY], input="n\n")
+@pytest.mark.parametrize(
+    ("command", "question"),
+    [
+        (("topics", "delete", "a"), "Delete topic a with all its records?"),
+        (("users", "remove", "a"), "Remove the password of user a for SCRAM-SHA-512?"),
+        (("acls", "remove", "--topic", "a"), "Remove the ACLs that the options select?"),
+        (("acls", "remove", "--all"), "Remove all ACLs?"),
+    ],
+)
+def test_a_removal_asks_first(command: tuple[str, ...], question: str) -> None:
+    done = CliRunner().invoke(group, [*command, *NOBODY], input="n\n")
     assert done.exit_code == 1
-    assert "Delete topic a with all its records? [y/N]" in done.stderr
+    assert question in done.stderr
     assert "no answer" not in done.stderr
+    done = CliRunner().invoke(group, [*command, *NOBODY, "--yes"], input="n\n")
+    assert question not in done.stderr
+    assert "no answer" in done.stderr
 
 
 def test_help_lists_every_command_with_its_line() -> None:
