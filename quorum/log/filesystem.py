@@ -25,7 +25,8 @@ class FileSystem(Protocol):
 
     def open(self, path: Path, flags: int, /) -> int:
         """Return a descriptor; `flags` are those of `os.open`. Only the owner may write to a new
-        file, and no child process inherits the descriptor."""
+        file, only who may read its folder may read it, and no child process inherits the
+        descriptor."""
         ...
 
     def close(self, fd: int, /) -> None:
@@ -76,7 +77,7 @@ class FileSystem(Protocol):
         ...
 
     def make_folder(self, path: Path, /) -> None:
-        """Create a folder in an existing one."""
+        """Create a folder in an existing one, for its owner only."""
         ...
 
     def rename(self, path: Path, new: Path, /) -> None:
@@ -86,6 +87,10 @@ class FileSystem(Protocol):
     def remove(self, path: Path, /) -> None:
         """Remove the name of a file; open descriptors of it stay valid."""
         ...
+
+
+_OWNERS: Final = 0o600
+_READABLE: Final = 0o044
 
 
 class _OperatingSystem:
@@ -99,7 +104,11 @@ class _OperatingSystem:
     fdatasync = staticmethod(os.fdatasync)
 
     def open(self, path: Path, flags: int, /) -> int:
-        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+        mode = _OWNERS
+        if flags & os.O_CREAT:
+            # The log has credentials in it. Whoever is let into its folder is meant to read it.
+            mode |= os.stat(path.parent).st_mode & _READABLE
+        return os.open(path, flags | os.O_CLOEXEC, mode)
 
     def lock(self, fd: int, /) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,7 +126,7 @@ class _OperatingSystem:
         return os.listdir(folder)
 
     def make_folder(self, path: Path, /) -> None:
-        os.mkdir(path)
+        os.mkdir(path, 0o700)
 
     def rename(self, path: Path, new: Path, /) -> None:
         os.rename(path, new)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from chaos.disk.virtual_disk import VirtualDisk
-from quorum.log.filesystem import OS, FileSystem, opened, read_file
+from quorum.log.filesystem import OS, FileSystem, opened, read_file, replace_file
 
 NEW = os.O_WRONLY | os.O_CREAT
 
@@ -156,3 +157,39 @@ def test_a_descriptor_does_only_what_it_was_opened_for(place: Place) -> None:
         assert number_of(lambda: fs.pread(fd, 1, 0)) == errno.EISDIR
         assert number_of(lambda: fs.pwrite(fd, b"x", 0)) == errno.EBADF
     assert place.read("a") == b"12"
+
+
+@pytest.fixture
+def loose_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("loose_umask")
+@pytest.mark.parametrize(
+    ("folder_mode", "file_mode"), [(0o700, 0o600), (0o750, 0o640), (0o711, 0o600), (0o755, 0o644)]
+)
+def test_a_new_file_is_read_by_those_who_may_read_its_folder(
+    tmp_path: Path, folder_mode: int, file_mode: int
+) -> None:
+    """As PostgreSQL does it; the folder of an adopted cluster stays readable for the same ones."""
+    folder = tmp_path / "log"
+    OS.make_folder(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.chmod(folder_mode)
+    with opened(folder / "new", NEW):
+        pass
+    replace_file(folder / "replaced", b"")
+    for each in folder.iterdir():
+        assert stat.S_IMODE(each.stat().st_mode) == file_mode, each
+
+
+@pytest.mark.usefixtures("loose_umask")
+def test_a_file_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    path = tmp_path / "old"
+    path.touch(0o640)
+    with opened(path, NEW):
+        pass
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640

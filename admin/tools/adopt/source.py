@@ -156,7 +156,7 @@ def is_log(name: str) -> bool:
 
 
 def _copy_folder(folder: Path, copy: Path) -> None:
-    (copy / LOG_FOLDER).mkdir(parents=True)
+    (copy / LOG_FOLDER).mkdir(mode=0o700, parents=True)
     for path in _files(folder):
         copy_file(path, copy / path.relative_to(folder))
     for each in (copy / LOG_FOLDER, copy, copy.parent):
