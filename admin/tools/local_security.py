@@ -168,10 +168,9 @@ class LocalSecurity:
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": self.authority,
             "sasl.mechanism.controller.protocol": "PLAIN",
+            "delegation.token.secret.key": self._token_key.read_text().strip(),
             **self._rights(plan),
         }
-        if plan.kafka is not None or node.role is Role.CONTROLLER:
-            common["delegation.token.secret.key"] = self._token_key.read_text().strip()
         own = f'username="{node.name}" password="{users[node.name]}"'
         plain = f"listener.name.{CONTROLLERS.lower()}.plain.sasl.jaas.config"
         if node.role is Role.BROKER:
@@ -205,7 +204,7 @@ class LocalSecurity:
 
     @property
     def _token_key(self) -> Path:
-        """The file with the key of delegation tokens, which Kafka's brokers need as well."""
+        """The file with the key of delegation tokens, the same for all nodes."""
         return self.folder / FOLDER / TOKEN_KEY_FILE
 
     def _keystore(self, node: NodePlan) -> Path:

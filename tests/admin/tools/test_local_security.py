@@ -76,11 +76,13 @@ def test_only_the_owner_reads_what_has_a_key_or_a_password(tmp_path: Path) -> No
 
 def test_every_node_takes_its_settings_and_every_listener_is_secured(tmp_path: Path) -> None:
     plan, security = secured(tmp_path)
+    token_key = (tmp_path / "security" / "delegation.key").read_text().strip()
     for node in plan.nodes:
         config = load(tmp_path / node.name / SETTINGS_FILE, {})
         for each in config.listeners:
             assert each.security.protocol is SecurityProtocol.SASL_SSL
             each.security.check()
+        assert config.tokens.secret_key == token_key
         config.quorum.security.check()
         assert config.quorum.security.protocol is SecurityProtocol.SASL_SSL
         if isinstance(config, Config):
