@@ -36,6 +36,9 @@ def reason_of(error: KafkaError, operation: str) -> str:
     said = error.str()
     if error.code() in _UNAUTHORIZED:
         said += f" (this client needs {operation} on the topic)"
+    if error.code() == KafkaError._MSG_TIMED_OUT:
+        # It retries, and keeps the broker's last error to itself.
+        said += " (topics describe tells if the leader, or too many in-sync replicas, are missing)"
     return said
 
 
