@@ -54,7 +54,7 @@ _MECHANISMS: Final = {each.value: each.name.replace("_", "-") for each in ScramM
 
 @dataclass(slots=True)
 class Outcome:
-    """What the actions of one line have come to."""
+    """The common result of the actions of one line."""
 
     error: str
     """The name of Kafka's error, NONE without one."""

@@ -1,4 +1,4 @@
-"""When a controller has what is committed, and so may let clients log in."""
+"""The moment from which a controller has what is committed, and may let clients log in."""
 
 from dataclasses import dataclass, field
 from typing import cast
