@@ -1,4 +1,5 @@
-"""Share a listener among its connections: turns of the event loop, memory for large requests.
+"""Share a listener among its connections: turns of the event loop, memory for large requests and
+for answers that wait to be read.
 
 Nothing here reads a request. A connection that may not go on waits here, unread, so that a flood
 slows its sender.
@@ -8,16 +9,25 @@ import asyncio
 import enum
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
-from quorum.transport.limits import TURN_NS, TURN_REQUESTS_MAX
+from quorum.transport.limits import (
+    TURN_NS,
+    TURN_REQUESTS_MAX,
+    UNREAD_CHECK_MS,
+    UNREAD_MS_MAX,
+)
+from quorum.transport.sweeper import Sweeper
 
 _NO_TURN: Final = 0
 
 
 class Waiting(Protocol):
     """A connection that waits."""
+
+    is_open: bool
+    is_served_first: bool
 
     def on_turn(self) -> None:
         """Hand on requests: it is this connection's turn."""
@@ -41,6 +51,8 @@ class RequestPacer:
         self._left = 0
         self._waiting: deque[Waiting] = deque()
         self._is_going_on = False
+        self.is_held = False
+        """True while only connections that are served first may hand on requests."""
 
     @property
     def has_waiting(self) -> bool:
@@ -64,20 +76,44 @@ class RequestPacer:
         if self._ends_ns == _NO_TURN:
             self._start()
 
+    def hold(self) -> None:
+        """Give no more turns until `go_on`; connections that are served first need none.
+
+        Called again and again meanwhile, as connections that wait close, or are then served first.
+        """
+        self.is_held = True
+        self._left = 0
+        self._waiting = deque(each for each in self._waiting if each.is_open)
+        if any(each.is_served_first for each in self._waiting):
+            # The caller may be in the middle of an answer.
+            self._loop.call_soon(self._let_first_go_on)
+
+    def go_on(self) -> None:
+        """Give turns again."""
+        self.is_held = False
+        if self._ends_ns == _NO_TURN:
+            self._start()
+
+    def _let_first_go_on(self) -> None:
+        first = [each for each in self._waiting if each.is_served_first]
+        self._waiting = deque(each for each in self._waiting if not each.is_served_first)
+        for each in first:
+            each.on_turn()
+
     def _start(self) -> None:
         self._ends_ns = self._clock_ns() + TURN_NS
-        self._left = TURN_REQUESTS_MAX
+        self._left = 0 if self.is_held else TURN_REQUESTS_MAX
         self._loop.call_soon(self._next)
 
     def _next(self) -> None:
         self._ends_ns = _NO_TURN
-        if not self._waiting:
+        if self.is_held or not self._waiting:
             return
         self._start()
         self._is_going_on = True
         try:
             for _ in range(len(self._waiting)):
-                if not self._has_left():
+                if not self._waiting or not self._has_left():
                     break
                 self._waiting.popleft().on_turn()
         finally:
@@ -142,3 +178,110 @@ class LargeRequests:
     def forget(self, connection: Waiting) -> None:
         """The connection has closed, and waits no more."""
         self._waiting = deque(each for each in self._waiting if each[0] is not connection)
+
+
+class Answering(Protocol):
+    """A connection whose answers wait to be read."""
+
+    is_served_first: bool
+    unread_since_ms: int | None
+    """The time since which more waits than one connection may leave unread, or None."""
+
+    def count_unread(self, now_ms: int) -> int:
+        """Return the bytes that wait, and keep `unread_since_ms`."""
+        ...
+
+    def give_up(self, reason: str) -> None:
+        """Close at once, and drop what waits."""
+        ...
+
+
+class UnreadAnswers:
+    """The bytes of answers that wait to be read, of all connections of a listener.
+
+    Connections that are served first have a sum of their own. `pacer` is held while the sum is at
+    its limit; None holds nobody.
+    """
+
+    def __init__(
+        self,
+        bytes_max: int,
+        connections: Collection[Answering],
+        sweeper: Sweeper,
+        *,
+        pacer: RequestPacer | None,
+    ) -> None:
+        self._bytes_max = bytes_max
+        # The connections are counted once in so many bytes of answers, and not for each answer.
+        self._step_bytes = bytes_max // 16
+        self._connections = connections
+        self._sweeper = sweeper
+        self._pacer = pacer
+        self._is_of_first = pacer is None
+        # No event tells that an answer has left, so this is an upper bound of the sum.
+        self._bytes_at_most = 0
+        self._count_at = bytes_max
+        self._is_full = False
+        self._is_exhausted = False
+
+    def now_ms(self) -> int:
+        """Return the time of the listener."""
+        return self._sweeper.now_ms()
+
+    def add(self, size_bytes: int) -> bool:
+        """Count an answer; return False if there is twice as much as there may be."""
+        self._bytes_at_most += size_bytes
+        if self._bytes_at_most > self._count_at:
+            self._count(self.now_ms())
+        return not self._is_exhausted
+
+    def sweep(self, now_ms: int) -> int | None:
+        """Count again, and close peers that do not read; return when to do so again, or None."""
+        unread_bytes = self._count(now_ms)
+        for connection in self._silent(now_ms) if self._is_full else ():
+            if not self._is_beyond(unread_bytes, self._bytes_max):
+                break
+            unread_bytes -= connection.count_unread(now_ms)
+            connection.give_up(
+                f"{self._bytes_max} bytes of answers of all connections wait to be read, which is "
+                f"the limit, and it has not read its own for {UNREAD_MS_MAX} ms"
+            )
+        self._note(unread_bytes)
+        return now_ms + UNREAD_CHECK_MS if self._is_full else None
+
+    def _count(self, now_ms: int) -> int:
+        unread_bytes = 0
+        for each in self._connections:
+            if each.is_served_first == self._is_of_first:
+                unread_bytes += each.count_unread(now_ms)
+        self._note(unread_bytes)
+        if self._is_full:
+            self._sweeper.watch(self, now_ms + UNREAD_CHECK_MS)
+        return unread_bytes
+
+    def _silent(self, now_ms: int) -> list[Answering]:
+        """Return the connections that have left too much unread for too long, the longest first."""
+        found = [
+            (each.unread_since_ms, each)
+            for each in self._connections
+            if each.is_served_first == self._is_of_first and each.unread_since_ms is not None
+        ]
+        found = [each for each in found if now_ms - each[0] >= UNREAD_MS_MAX]
+        found.sort(key=lambda each: each[0])
+        return [connection for _, connection in found]
+
+    def _is_beyond(self, unread_bytes: int, bytes_max: int) -> bool:
+        """Return True unless a step below the limit is free: so much may come uncounted."""
+        return unread_bytes + self._step_bytes > bytes_max
+
+    def _note(self, unread_bytes: int) -> None:
+        self._bytes_at_most = unread_bytes
+        self._is_full = self._is_beyond(unread_bytes, self._bytes_max)
+        self._is_exhausted = self._is_beyond(unread_bytes, 2 * self._bytes_max)
+        self._count_at = unread_bytes + self._step_bytes if self._is_full else self._bytes_max
+        if self._pacer is None:
+            return
+        if self._is_full:
+            self._pacer.hold()
+        elif self._pacer.is_held:
+            self._pacer.go_on()

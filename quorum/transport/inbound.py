@@ -28,7 +28,7 @@ from quorum.protocol.principal import ANONYMOUS, KafkaPrincipal
 from quorum.protocol.request_limits import LIMIT_BYTES_MIN
 from quorum.protocol.shape import Data
 from quorum.transport.address import host_of_peer, network_of, peer_name
-from quorum.transport.admission import Claim, LargeRequests, RequestPacer
+from quorum.transport.admission import Claim, LargeRequests, RequestPacer, UnreadAnswers
 from quorum.transport.buffers import ReadBuffer, body_of, parts_of, write_out
 from quorum.transport.limits import (
     LARGE_REQUEST_BYTES,
@@ -161,6 +161,9 @@ class Terms:
     refusal_log: RefusalLog
     pacer: RequestPacer
     large: LargeRequests
+    unread: UnreadAnswers
+    unread_of_first: UnreadAnswers
+    """Those of connections that are served first."""
     read_buffer: ReadBuffer
     handler: Handler
     offered: Mapping[int, VersionRange]
@@ -214,6 +217,8 @@ class InboundConnection(asyncio.BufferedProtocol):
         self._is_flush_due = False
         self._is_paused = False
         self._is_unread = False
+        self.unread_since_ms: int | None = None
+        """The time since which more than `outgoing_bytes_pause` waits to be read, or None."""
         self._is_draining = False
         self._was_active = True
         self._active_ms: int | None = None
@@ -254,11 +259,14 @@ class InboundConnection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_unread = True
+        if self.unread_since_ms is None:
+            self.unread_since_ms = self._terms.unread.now_ms()
         self._mind_reading()
 
     def resume_writing(self) -> None:
         self._is_unread = False
         self._stalled_ms = None
+        self.unread_since_ms = None
         self._pump()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -280,9 +288,16 @@ class InboundConnection(asyncio.BufferedProtocol):
         self.give_back(request)
         self._small_bytes -= request.small_bytes
         if not self.is_open or not self._has_room():
+            request.answer_parts = ()
             return
         pending = self._pending
         self._held_bytes += request.answer_bytes
+        terms = self._terms
+        unread = terms.unread_of_first if self.is_served_first else terms.unread
+        if not unread.add(request.answer_bytes) and self._unread_now() > LARGE_REQUEST_BYTES:
+            limit = f"twice {self._limits.unread_bytes_max} bytes of answers of all connections"
+            self.give_up(f"{limit} wait to be read, which is the limit")
+            return
         if pending[0] is not request:
             return
         while pending and (parts := pending[0].answer_parts) is not None:
@@ -306,6 +321,21 @@ class InboundConnection(asyncio.BufferedProtocol):
             return
         self._terms.refusal_log.cut_off(self.peer, reason)
         self._close()
+
+    def give_up(self, reason: str) -> None:
+        """Log the reason and close at once, without waiting for a peer that does not read."""
+        if self.is_open:
+            self._terms.refusal_log.cut_off(self.peer, reason)
+        self.abort()
+
+    def count_unread(self, now_ms: int) -> int:
+        """Return the response bytes that wait to be read, and note since when they are many."""
+        unread_bytes = self._unread_now()
+        if unread_bytes <= self._limits.outgoing_bytes_pause:
+            self.unread_since_ms = None
+        elif self.unread_since_ms is None:
+            self.unread_since_ms = now_ms
+        return unread_bytes
 
     def is_replaceable(self, used_before_seconds: float) -> bool:
         """Return True if it has sent nothing yet, or nothing since then and waits for nothing."""
@@ -333,6 +363,12 @@ class InboundConnection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Close at once and drop the requests under way."""
         self.is_open = False
+        # The loop tells later that the connection is lost; its answers need no memory until then.
+        for request in self._pending:
+            if request.answer_parts is not None:
+                request.answer_parts = ()
+        self._out.clear()
+        self._out_bytes = self._held_bytes = 0
         if self._transport is not None:
             self._transport.abort()
 
@@ -344,10 +380,10 @@ class InboundConnection(asyncio.BufferedProtocol):
             self._was_active = False
             self._active_ms = now_ms
         if self._has_stalled(self._transport.get_write_buffer_size(), now_ms):
-            self._give_up(f"{self._unread_bytes} bytes unread for {self._limits.stall_ms} ms")
+            self.give_up(f"{self._unread_bytes} bytes unread for {self._limits.stall_ms} ms")
         elif self._is_too_slow(now_ms):
             limit_ms = self._limits.large_request_ms_max
-            self._give_up(f"a large request was not whole after {limit_ms} ms")
+            self.give_up(f"a large request was not whole after {limit_ms} ms")
         elif self.is_open and now_ms - self._active_ms >= self._limits.idle_ms:
             logger.info("%s: closed an idle connection from %s", self._terms.name, self.peer)
             self._close()
@@ -416,7 +452,7 @@ class InboundConnection(asyncio.BufferedProtocol):
     def _has_turn(self, taken: int) -> bool:
         """Return True if one more request, after `taken` others, may be handed on in this turn."""
         pacer = self._terms.pacer
-        if self.is_served_first and taken < TURN_REQUESTS_OF_FIRST_MAX:
+        if self.is_served_first and (taken < TURN_REQUESTS_OF_FIRST_MAX or pacer.is_held):
             return True
         if taken >= TURN_REQUESTS_OF_CONNECTION_MAX and pacer.has_waiting:
             return False
@@ -584,19 +620,16 @@ class InboundConnection(asyncio.BufferedProtocol):
 
     def _has_room(self) -> bool:
         """Return True unless too many response bytes wait; else close the connection."""
-        assert self._transport is not None
-        unread_bytes = self._held_bytes + self._out_bytes
-        unread_bytes += self._transport.get_write_buffer_size()
+        unread_bytes = self._unread_now()
         if unread_bytes <= self._limits.outgoing_bytes_max:
             return True
-        self._give_up(f"{unread_bytes} bytes of answers wait to be read")
+        self.give_up(f"{unread_bytes} bytes of answers wait to be read")
         return False
 
-    def _give_up(self, reason: str) -> None:
-        """Log the reason and close at once, without waiting for a peer that does not read."""
-        if self.is_open:
-            self._terms.refusal_log.cut_off(self.peer, reason)
-        self.abort()
+    def _unread_now(self) -> int:
+        if self._transport is None:
+            return 0
+        return self._held_bytes + self._out_bytes + self._transport.get_write_buffer_size()
 
     def _flush(self) -> None:
         self._is_flush_due = False

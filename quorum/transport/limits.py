@@ -41,6 +41,12 @@ many of each connection of a flood."""
 TURN_REQUESTS_OF_FIRST_MAX: Final = 16
 """The same of a connection that is served first, which needs no turn for them."""
 
+UNREAD_MS_MAX: Final = 1_000
+"""The longest time that a peer may leave much unread while the responses of all connections have no
+more room."""
+UNREAD_CHECK_MS: Final = 50
+"""The time after which they are counted again."""
+
 DESCRIPTORS_RESERVED: Final = 256
 """Of a node whose listener is its only one."""
 
@@ -79,6 +85,12 @@ class ServerLimits:
     outgoing_bytes_max: int = 64 * 1024 * 1024
     """Response bytes that wait for the peer, above which a further response closes the connection.
     A single response may be larger."""
+
+    unread_bytes_max: int = 256 * 1024 * 1024
+    """Response bytes of all connections that wait for their peers. At this sum further requests
+    wait, and peers that have left `outgoing_bytes_pause` unread for `UNREAD_MS_MAX` are closed, the
+    longest first. At twice the sum, where requests were under way, a further response closes its
+    connection. Connections that are served first have as much again, and do not wait."""
 
     stall_ms: int = 30_000
     """The longest time that a peer may leave more than `outgoing_bytes_pause` unread."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from quorum.protocol.apis import VersionRange
-from quorum.transport.admission import LargeRequests, RequestPacer
+from quorum.transport.admission import LargeRequests, RequestPacer, UnreadAnswers
 from quorum.transport.buffers import ReadBuffer
 from quorum.transport.descriptors import DescriptorShare
 from quorum.transport.inbound import Handler, InboundConnection, Terms
@@ -62,11 +62,17 @@ class Server:
         self._sweeper = Sweeper(clock_ms)
         self._gone: asyncio.Future[None] | None = None
         self._is_closing = False
+        pacer = RequestPacer()
+        unread_bytes_max = self._limits.unread_bytes_max
         self._terms = Terms(
             name=name,
             refusal_log=RefusalLog(name, clock_ms),
-            pacer=RequestPacer(),
+            pacer=pacer,
             large=LargeRequests(self._limits.large_requests_bytes_max),
+            unread=UnreadAnswers(unread_bytes_max, self._connections, self._sweeper, pacer=pacer),
+            unread_of_first=UnreadAnswers(
+                unread_bytes_max, self._connections, self._sweeper, pacer=None
+            ),
             read_buffer=ReadBuffer(),
             handler=handler,
             offered=offered,
