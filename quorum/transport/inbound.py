@@ -34,6 +34,7 @@ from quorum.transport.limits import (
     LARGE_REQUEST_BYTES,
     REQUEST_OVERHEAD_BYTES,
     SMALL_REQUESTS_BYTES_MAX,
+    TLS_WRITE_BYTES,
     TURN_REQUESTS_OF_CONNECTION_MAX,
     TURN_REQUESTS_OF_FIRST_MAX,
     ServerLimits,
@@ -214,6 +215,10 @@ class InboundConnection(asyncio.BufferedProtocol):
         self._held_bytes = 0
         self._out: list[Data] = []
         self._out_bytes = 0
+        self._is_tls = security.tls is not None
+        self._unsent = memoryview(b"")
+        """What comes before `_out`, over TLS; part of `_out_bytes`."""
+        self._is_tls_full = False
         self._is_flush_due = False
         self._is_paused = False
         self._is_unread = False
@@ -234,7 +239,8 @@ class InboundConnection(asyncio.BufferedProtocol):
         self.client_host = host_of_peer(transport.get_extra_info("peername"))
         self.network = network_of(self.client_host)
         self.used_at_seconds = self._loop.time()
-        self._transport.set_write_buffer_limits(high=self._limits.outgoing_bytes_pause)
+        pause_bytes = TLS_WRITE_BYTES if self._is_tls else self._limits.outgoing_bytes_pause
+        self._transport.set_write_buffer_limits(high=pause_bytes)
         self.is_open = True
         refusal = self._terms.admit(self)
         if refusal is not None:
@@ -258,12 +264,22 @@ class InboundConnection(asyncio.BufferedProtocol):
             self._pump()
 
     def pause_writing(self) -> None:
+        if self._is_tls:
+            self._is_tls_full = True
+            return
         self._is_unread = True
         if self.unread_since_ms is None:
             self.unread_since_ms = self._terms.unread.now_ms()
         self._mind_reading()
 
     def resume_writing(self) -> None:
+        if self._is_tls:
+            self._is_tls_full = False
+            if self._transport is not None and self.is_open:
+                self._encrypt(self._transport)
+                if self._is_paused:
+                    self._pump()
+            return
         self._is_unread = False
         self._stalled_ms = None
         self.unread_since_ms = None
@@ -278,7 +294,7 @@ class InboundConnection(asyncio.BufferedProtocol):
         self.is_open = False
         self._transport = None
         self._forget_requests()
-        self._out.clear()
+        self._forget_answers()
         self._terms.release(self)
 
     # For requests and the listener.
@@ -364,11 +380,7 @@ class InboundConnection(asyncio.BufferedProtocol):
         """Close at once and drop the requests under way."""
         self.is_open = False
         # The loop tells later that the connection is lost; its answers need no memory until then.
-        for request in self._pending:
-            if request.answer_parts is not None:
-                request.answer_parts = ()
-        self._out.clear()
-        self._out_bytes = self._held_bytes = 0
+        self._forget_answers()
         if self._transport is not None:
             self._transport.abort()
 
@@ -379,7 +391,8 @@ class InboundConnection(asyncio.BufferedProtocol):
         if self._was_active or self._pending or self._active_ms is None:
             self._was_active = False
             self._active_ms = now_ms
-        if self._has_stalled(self._transport.get_write_buffer_size(), now_ms):
+        self.count_unread(now_ms)
+        if self._has_stalled(self._left_unread(self._transport), now_ms):
             self.give_up(f"{self._unread_bytes} bytes unread for {self._limits.stall_ms} ms")
         elif self._is_too_slow(now_ms):
             limit_ms = self._limits.large_request_ms_max
@@ -516,6 +529,14 @@ class InboundConnection(asyncio.BufferedProtocol):
             if request.on_gone is not None:
                 request.on_gone()
 
+    def _forget_answers(self) -> None:
+        for request in self._pending:
+            if request.answer_parts is not None:
+                request.answer_parts = ()
+        self._out.clear()
+        self._unsent = memoryview(b"")
+        self._out_bytes = self._held_bytes = 0
+
     def _leave_room(self) -> None:
         """Give back the room of a frame that becomes no request."""
         size_bytes = self._large_bytes
@@ -643,9 +664,26 @@ class InboundConnection(asyncio.BufferedProtocol):
             self._pump()
 
     def _write_out(self, transport: asyncio.Transport) -> None:
+        if self._is_tls:
+            self._encrypt(transport)
+            return
         out, self._out = self._out, []
         size, self._out_bytes = self._out_bytes, 0
         write_out(transport, out, size)
+
+    def _encrypt(self, transport: asyncio.Transport) -> None:
+        """Send a little at a time, so that what is not read stays here, where it counts.
+
+        A transport with TLS does not tell of the encrypted bytes that it has yet to send.
+        """
+        while not self._is_tls_full and (self._unsent or self._out):
+            if not self._unsent:
+                self._unsent = memoryview(b"".join(self._out))
+                self._out.clear()
+            piece = self._unsent[:TLS_WRITE_BYTES]
+            self._unsent = self._unsent[TLS_WRITE_BYTES:]
+            self._out_bytes -= len(piece)
+            transport.write(piece)
 
     def _may_take(self) -> bool:
         """Return True if another request may be dispatched."""
@@ -672,9 +710,15 @@ class InboundConnection(asyncio.BufferedProtocol):
         else:
             self._transport.resume_reading()
 
+    def _left_unread(self, transport: asyncio.Transport) -> int:
+        """Return the bytes of answers that the peer could have read."""
+        kept_bytes = 0 if self._is_flush_due else self._out_bytes
+        return kept_bytes + transport.get_write_buffer_size()
+
     def _has_stalled(self, unread_bytes: int, now_ms: int) -> bool:
         # A closing connection waits for the peer to read the last bytes.
-        is_waiting = self._is_unread or not self.is_open
+        is_much = self._is_unread or unread_bytes > self._limits.outgoing_bytes_pause
+        is_waiting = is_much or not self.is_open
         if not is_waiting or unread_bytes < self._unread_bytes:
             self._stalled_ms = None
         elif self._stalled_ms is None:
@@ -687,7 +731,12 @@ class InboundConnection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or not self.is_open:
             return
-        if self._out:
+        if self._is_tls and self._out_bytes:
+            # Their bytes count until the connection is lost: the peer may still not read them.
+            transport.write(b"".join((self._unsent, *self._out)))
+            self._unsent = memoryview(b"")
+            self._out.clear()
+        elif self._out:
             self._write_out(transport)
         self.is_open = False
         self._forget_requests()

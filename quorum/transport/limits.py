@@ -41,6 +41,9 @@ many of each connection of a flood."""
 TURN_REQUESTS_OF_FIRST_MAX: Final = 16
 """The same of a connection that is served first, which needs no turn for them."""
 
+TLS_WRITE_BYTES: Final = 64 * 1024
+"""The bytes that are encrypted at once for a peer; the next ones follow when they have left."""
+
 UNREAD_MS_MAX: Final = 1_000
 """The longest time that a peer may leave much unread while the responses of all connections have no
 more room."""

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import socket
+import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from quorum.transport.channel import Channel
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.limits import ChannelLimits, ServerLimits
 from quorum.transport.outcomes import Cause, Failure, Outcome
+from quorum.transport.security.protocols import UNPROTECTED, ListenerSecurity
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
 
@@ -92,13 +94,14 @@ async def serving(
     handler: Callable[[InboundRequest], None],
     clock: Callable[[], int],
     limits: ServerLimits | None = None,
+    security: ListenerSecurity = UNPROTECTED,
 ) -> AsyncIterator[tuple[Server, int]]:
     limits = limits or ServerLimits()
     if not limits.request_bytes_of:
         # A Vote stands for any request here.
         limits = replace(limits, request_bytes_of={ApiKey.VOTE: limits.frame_bytes_max})
     server = Server(handler, offered=OFFERED, name="listener", clock_ms=clock, limits=limits)
-    port = await server.listen(HOST, 0)
+    port = await server.listen(HOST, 0, security)
     try:
         yield server, port
     finally:
@@ -185,10 +188,10 @@ class Peer(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def peer_of(port: int) -> AsyncIterator[Peer]:
-    """A raw client of the listener at `port`."""
+async def peer_of(port: int, context: ssl.SSLContext | None = None) -> AsyncIterator[Peer]:
+    """A raw client of the listener at `port`, with the TLS of `context`."""
     loop = asyncio.get_running_loop()
-    _, peer = await loop.create_connection(Peer, HOST, port)
+    _, peer = await loop.create_connection(Peer, HOST, port, ssl=context)
     try:
         yield peer
     finally:

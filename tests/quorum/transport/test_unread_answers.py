@@ -1,13 +1,16 @@
 """Answers that nobody reads are bounded in their sum over all connections of a listener."""
 
 import asyncio
+import ssl
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
 from quorum.transport.admission import RequestPacer
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.limits import UNREAD_CHECK_MS, UNREAD_MS_MAX, ServerLimits
+from quorum.transport.security.protocols import UNPROTECTED, ListenerSecurity
 from quorum.transport.server import Server
 from tests.quorum.transport.conftest import Run
 from tests.quorum.transport.loopback import (
@@ -20,6 +23,8 @@ from tests.quorum.transport.loopback import (
     serving,
     vote,
 )
+from tests.quorum.transport.security.secured import server_tls, ssl_listener, trusting
+from tests.support.pem_authority import Authority
 
 MIB = 1024 * 1024
 ANSWER = bytes(16 * MIB)
@@ -31,16 +36,23 @@ LIMITS = ServerLimits(unread_bytes_max=24 * MIB)
 class Listener:
     """A listener whose requests "first" make their connection one that is served first."""
 
-    def __init__(self, stack: AsyncExitStack, limits: ServerLimits = LIMITS) -> None:
+    def __init__(
+        self,
+        stack: AsyncExitStack,
+        *,
+        security: ListenerSecurity = UNPROTECTED,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
         self.clock = ManualClock()
         self.handler = Handler()
         self._stack = stack
-        self._limits = limits
+        self._security = security
+        self._context = context
         self._server: Server
         self._port = 0
 
     async def open(self) -> None:
-        serving_it = serving(self._handle, self.clock, self._limits)
+        serving_it = serving(self._handle, self.clock, LIMITS, self._security)
         self._server, self._port = await self._stack.enter_async_context(serving_it)
 
     def _handle(self, request: InboundRequest) -> None:
@@ -49,7 +61,7 @@ class Listener:
         self.handler(request)
 
     async def peer(self) -> Peer:
-        return await self._stack.enter_async_context(peer_of(self._port))
+        return await self._stack.enter_async_context(peer_of(self._port, self._context))
 
     async def first(self) -> Peer:
         """Return a peer that is served first."""
@@ -193,6 +205,45 @@ def test_answers_behind_one_that_does_not_come_count_as_unread(run: Run) -> None
             listener.passes(UNREAD_MS_MAX)
             await peer.lost
             assert listener.unread_bytes() == 0
+
+    run(test())
+
+
+def test_answers_over_tls_count_until_they_are_read(run: Run, tmp_path: Path) -> None:
+    """The loop's transport does not count what it has encrypted."""
+    files = Authority().files(tmp_path, "server")
+    security = ssl_listener(server_tls(files))
+    context = trusting(files.truststore).context()
+
+    async def test() -> None:
+        async with AsyncExitStack() as stack:
+            listener = Listener(stack, security=security, context=context)
+            await listener.open()
+            first = await listener.first()
+            peers = [await listener.peer() for _ in range(4)]
+            asked = [await listener.asks_and_does_not_read(each) for each in peers]
+            for each in asked[:3]:
+                each.respond(ANSWER)
+                for _ in range(3):
+                    await ask(first, b"the answer has left as far as it can")
+            assert listener.unread_bytes() > 24 * MIB
+            listener.passes(UNREAD_MS_MAX)
+            left = [n for n in range(3) if not asked[n].is_gone]
+            assert 0 < len(left) < 3
+            await ask(first, b"the connections have closed")
+            assert listener.unread_bytes() < 24 * MIB
+            # Answers that are ready also count while the connection closes.
+            asked[left[0]].reject("of the test")
+            assert listener.unread_bytes() > 8 * MIB
+            # Reading goes on with the answer, and what comes after it.
+            asked[3].respond(bytes(5 * MIB) + b"!")
+            for n in range(2, 40):
+                peers[3].write(vote(n, b"%d" % n))
+            listener.passes(UNREAD_CHECK_MS)
+            peers[3].transport.resume_reading()
+            assert await peers[3].take_frame() == answer_to(1, bytes(5 * MIB) + b"!")[4:]
+            for n in range(2, 40):
+                assert await peers[3].take_frame() == answer_to(n, b"%d" % n)[4:]
 
     run(test())
 
