@@ -31,6 +31,7 @@ FAULTS: Final = frozenset(
         Fault.SLOW_DISK,
         Fault.TRANSFER,
         Fault.CLOCK_JUMP,
+        Fault.FAULTY,
     }
 )
 """The quorum's faults that also strike a cluster. Damaged logs and voter changes are checked on a

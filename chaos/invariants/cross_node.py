@@ -1,4 +1,4 @@
-"""Invariants over the messages between nodes: R12 (durability regressions), R25, R26 and R28.
+"""Invariants over the messages between nodes: R12 (durability regressions), R25, R26, R28, R34.
 
 R12: a voter that fetches from below its last acknowledgement has lost data; the leader that got the
 acknowledgement must log a warning. R28: the leader appends a voter set only if a majority of it has
@@ -13,11 +13,13 @@ from typing import Final, Protocol
 
 from chaos.invariants.disk_format import batches
 from chaos.invariants.durable_state import Incarnation
+from chaos.invariants.faulty_leader import FaultyLeaderInvariant
 from chaos.invariants.leadership import LeaderStickiness, StaleLeaderInvariant
 from chaos.invariants.quorum import QuorumInvariants
 from chaos.invariants.voter_sets import VoterSet, VoterSets, names, voter_set_in
 from chaos.network.virtual_network import Packet
 from chaos.violation import Violation
+from quorum.core.limits import Timeouts
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
     FetchRequest,
@@ -44,6 +46,11 @@ class Node(Protocol):
         """True if its deadline has passed and its timer is late."""
         ...
 
+    @property
+    def may_have_no_room(self) -> bool:
+        """True if its disk may be full."""
+        ...
+
     def now_ms(self) -> int:
         """The time by its own clock."""
         ...
@@ -53,16 +60,20 @@ class CrossNodeInvariants:
     """The dispatcher of messages to the cross-node invariants of one run."""
 
     def __init__(
-        self, judge: QuorumInvariants, fetch_timeout_ms: int, note: Callable[[str], None]
+        self, judge: QuorumInvariants, timeouts: Timeouts, note: Callable[[str], None]
     ) -> None:
         self.regressions = DurabilityRegressions(judge, note)
         self._judge = judge
-        self._stickiness = LeaderStickiness(judge, fetch_timeout_ms)
-        self._stale_leaders = StaleLeaderInvariant(judge, fetch_timeout_ms)
+        self._stickiness = LeaderStickiness(judge, timeouts.fetch_timeout_ms)
+        self._stale_leaders = StaleLeaderInvariant(judge, timeouts.fetch_timeout_ms)
+        self._faulty_leaders = FaultyLeaderInvariant(timeouts, note)
 
     def request_sent(self, who: Node, to: ReplicaId, request: Request, call: int) -> None:
         """The process sends a request."""
         self._stickiness.request_sent(who.incarnation, to, request, call)
+        if who.may_have_no_room:
+            self._faulty_leaders.waits(who.incarnation)
+        self._faulty_leaders.request_sent(who.incarnation, to, request, call, who.now_ms())
         if isinstance(request, BeginQuorumEpochRequest) and not who.is_overdue:
             self._stale_leaders.says(who.incarnation, request, who.now_ms())
 
@@ -88,9 +99,19 @@ class CrossNodeInvariants:
         """A voter without pre-vote support got a pre-vote request from boot `asker`."""
         self._stickiness.must_stand(asker, epoch)
 
-    def response_received(self, who: Node, call: int, response: Response) -> None:
+    def response_received(self, who: Node, packet: Packet) -> None:
         """A response to a pending request arrives."""
+        if packet.is_forged:
+            self.refuses(who, packet.call)
+            return
+        response, call = packet.response, packet.call
+        assert response is not None
         self._stickiness.response_received(who.incarnation, call, response, who.now_ms())
+        self._faulty_leaders.answered(who.incarnation, call)
+
+    def refuses(self, who: Node, call: int) -> None:
+        """A response arrives that the process must refuse."""
+        self._faulty_leaders.refuses(who.incarnation, call, who.now_ms())
 
     def loses(self, who: Node) -> None:
         """The process considers its leader unreachable."""

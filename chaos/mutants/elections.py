@@ -4,6 +4,11 @@ from typing import Final
 
 from chaos.mutants.mutant import Mutant
 
+_FAULTY_LEADER: Final = (
+    "tests/quorum/core/test_stranger_epochs.py::"
+    "test_a_leader_that_only_sends_what_cannot_be_is_soon_replaced"
+)
+
 ELECTIONS: Final = (
     Mutant(
         name="a vote leaves before it is durable",
@@ -275,5 +280,35 @@ ELECTIONS: Final = (
             "test_a_voter_without_pre_votes_makes_the_asker_stand_at_once"
         ),
         seed=3,
+    ),
+    Mutant(
+        name="a refused answer to a fetch restarts the fetch time-out",
+        module="quorum.core.follower",
+        old='sent what cannot be: {refusal}"))\n',
+        new='sent what cannot be: {refusal}"))\n        state.hear(follower, now_ms)\n',
+        caught_by=("R34",),
+        directed=_FAULTY_LEADER,
+        seed=17,
+    ),
+    Mutant(
+        name="a fetch whose answer was refused is repeated at once",
+        module="quorum.core.follower",
+        old='sent what cannot be: {refusal}"))\n        state.fetching.failed(now_ms)\n',
+        new='sent what cannot be: {refusal}"))\n        state.fetching.reset()\n',
+        caught_by=("R34",),
+        directed=_FAULTY_LEADER,
+        seed=17,
+    ),
+    Mutant(
+        name="half an id in the answer to a fetch is taken for none",
+        module="quorum.protocol.fetch_messages",
+        old="    if value.epoch < 0 and value.end_offset < 0:\n",
+        new="    if value.epoch < 0 or value.end_offset < 0:\n",
+        caught_by=("R34",),
+        directed=(
+            "tests/quorum/protocol/test_fetch_messages.py::"
+            "test_half_an_id_of_a_snapshot_is_no_answer"
+        ),
+        seed=17,
     ),
 )

@@ -32,6 +32,8 @@ from quorum.persistent_state import LISTENER_NAME
 CLOG_MS_MAX: Final = 5_000
 OUSTED_MS_MIN: Final = 500
 OUSTED_MS_MAX: Final = 4_000
+FAULTY_TIMEOUTS: Final = 4
+"""The time for which a leader is faulty, in fetch time-outs: its followers leave it after 1.25."""
 PAUSE_MS_MAX: Final = 8_000
 SLOW_MS_MAX: Final = 6_000
 FULL_MS_MAX: Final = 8_000
@@ -73,6 +75,7 @@ class Nemesis:
                 | Fault.MISLEAD
                 | Fault.OUST
                 | Fault.DEPART
+                | Fault.FAULTY
                 | Fault.CUT_CALL
                 | Fault.GARBLED
                 | Fault.OVERSIZED
@@ -178,6 +181,9 @@ class Nemesis:
         if strike.fault is Fault.ASKED_FROM_ABROAD:
             self._ask_from_abroad(strike, victim)
             return
+        if strike.fault is Fault.FAULTY:
+            self._turn_faulty(strike, victim)
+            return
         if strike.fault in ON_THE_WIRE:
             world.corruption.arm(victim, strike.fault)
             return
@@ -204,6 +210,14 @@ class Nemesis:
             others = [each for each in world.everyone if each != victim]
             other = world.machines[others[strike.size % len(others)]].key
             process.enter(partial(world.corruption.ask_from_abroad, process, other))
+
+    def _turn_faulty(self, strike: Strike, victim: ReplicaId) -> None:
+        """Let the leader send all others, or some, only what they must refuse."""
+        world, places = self._world, strike.size if strike.size % 2 else -1
+        followers = [each for at, each in enumerate(world.everyone) if places >> at & 1]
+        world.corruption.turn_faulty(victim, followers)
+        faulty_ms = FAULTY_TIMEOUTS * world.profile.timeouts.fetch_timeout_ms
+        world.timeline.after(faulty_ms, partial(world.corruption.turn_right, victim, followers))
 
     def _oust(self, strike: Strike) -> None:
         """Depose the leader without its knowledge: its reads may be stale."""

@@ -1,18 +1,20 @@
-"""Corruption of single messages: cut off, garbled, oversized, or sent to another cluster.
+"""Corruption of messages: cut off, garbled, oversized, sent to another cluster, or forged.
 
 A strike arms it; the next suitable message of the victim is corrupted on arrival. The product's own
 connections (`chaos.network.connection`) decide what such bytes mean, and `chaos.network.calls` ends
-the calls on a connection that closes. R13 and R30.
+the calls on a connection that closes. R13 and R30. What a faulty leader answers is forged before it
+is written (`chaos.network.faulty_leader`). R34.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from chaos.invariants.disk_format import batches
 from chaos.network.connection import CallResult, Side, Spoil, call
+from chaos.network.faulty_leader import forged, is_of_leader
 from chaos.network.gossip import FOREIGN_CLUSTER_ID
 from chaos.network.virtual_network import Network, Packet
 from chaos.simulation.profile import Fault
@@ -56,16 +58,33 @@ class WireCorruption:
         self._rng = rng
         self._note = note
         self._armed: list[tuple[ReplicaId, Fault]] = []
+        self._faulty: dict[ReplicaId, Collection[ReplicaId]] = {}
+        """Faulty replicas, and the followers to which they send only what is to be refused."""
 
     def arm(self, victim: ReplicaId, fault: Fault) -> None:
         """Corrupt one of the next messages of this replica."""
         self._armed.append((victim, fault))
-        self._network.harm = self._takes
+        self._look()
 
     def disarm(self) -> None:
         """Corrupt no more messages."""
         self._armed.clear()
-        self._network.harm = None
+        self._faulty.clear()
+        self._look()
+
+    def turn_faulty(self, leader: ReplicaId, followers: Collection[ReplicaId]) -> None:
+        """Forge all that this replica answers to the fetches of these, when it leads."""
+        self._faulty[leader] = followers
+        self._look()
+
+    def turn_right(self, leader: ReplicaId, followers: Collection[ReplicaId]) -> None:
+        """Forge no more, unless it has turned faulty once more since."""
+        if self._faulty.get(leader) is followers:
+            del self._faulty[leader]
+            self._look()
+
+    def _look(self) -> None:
+        self._network.harm = self._takes if self._armed or self._faulty else None
 
     def ask_from_abroad(self, victim: "Process", other: ReplicaKey) -> None:
         """R13: a node of another cluster sends all replica requests, as if it were `other`."""
@@ -81,6 +100,9 @@ class WireCorruption:
 
     def _takes(self, packet: Packet) -> bool:
         """True if this message is corrupted; it is not delivered as it is then."""
+        if packet.to in self._faulty.get(packet.sender, ()) and is_of_leader(packet):
+            self._network.later(partial(self._forge, packet))
+            return True
         for each in self._armed:
             victim, fault = each
             if victim == packet.sender and self._can_strike(fault, packet):
@@ -88,8 +110,7 @@ class WireCorruption:
                     return False
                 self._armed.remove(each)
                 self._network.later(partial(self._strike, fault, packet))
-                if not self._armed:
-                    self._network.harm = None
+                self._look()
                 return True
         return False
 
@@ -135,6 +156,25 @@ class WireCorruption:
             case _:
                 spoil = self._oversized if fault is Fault.OVERSIZED else self._garbled
                 self._garble(packet, asker, answerer, spoil)
+
+    def _forge(self, packet: Packet) -> None:
+        """A forged answer arrives, if one could; it may be unreadable."""
+        asker, answerer = self._asker(packet), self._processes.get(packet.sender)
+        if (
+            asker is None
+            or answerer is None
+            or not asker.calls.is_under_way(packet.call)
+            or not self._network.passes(packet)
+        ):
+            return
+        self._note(Fault.FAULTY)
+        answer = forged(packet, self._rng)
+        told = self._call(_side(asker), _side(answerer), packet.request, answer)
+        if told.response is None:
+            asker.enter(partial(_refuse, asker, packet.call))
+        else:
+            read = answer._replace(response=told.response, records=told.records, is_forged=True)
+            self._network.deliver(read)
 
     def _cut(self, packet: Packet, asker: "Process") -> None:
         """The connection is reset in the middle of it, or of its answer."""
@@ -256,6 +296,12 @@ def _hang_up(process: "Process", number: int) -> None:
     """The other side has closed the connection of this call, and can be reached."""
     for to in process.calls.cut(number):
         process.world.network.dial(process, to, process.gossip.whereabouts(to))
+
+
+def _refuse(process: "Process", number: int) -> None:
+    """The answer to this call cannot be read."""
+    process.world.cross_node.refuses(process, number)
+    process.calls.is_useless(number)
 
 
 def _side(process: "Process") -> Side:

@@ -38,6 +38,8 @@ class Packet(NamedTuple):
     request: Request
     response: Response | None = None
     records: bytes = b""
+    is_forged: bool = False
+    """True if its receiver must refuse it."""
 
     def __str__(self) -> str:
         return f"{self.sender} -> {self.to}"

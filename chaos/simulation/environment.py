@@ -41,7 +41,7 @@ class Environment(ABC):
         self.voters, self.everyone = voters, [*voters, *observers]
         self.invariants = QuorumInvariants(voters, self._history())
         fetch_timeout_ms = profile.timeouts.fetch_timeout_ms
-        self.cross_node = CrossNodeInvariants(self.invariants, fetch_timeout_ms, self.note)
+        self.cross_node = CrossNodeInvariants(self.invariants, profile.timeouts, self.note)
         self.voter_changes = VoterChangeInvariant(self.invariants.voter_sets, fetch_timeout_ms)
         self.network = Network(self.timeline, self._stream("network"), self.note)
         self.directory = AddressDirectory(self.everyone, self.network, self._stream("town"))

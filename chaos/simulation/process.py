@@ -145,6 +145,11 @@ class Process:
         """True if its deadline has passed and its timer is late."""
         return self.timer_ms is not None and self.timer_ms <= self.world.timeline.now_ms
 
+    @property
+    def may_have_no_room(self) -> bool:
+        """True if its disk has a limit now."""
+        return self.machine.disk.capacity_bytes is not None
+
     def later(self, delay_ms: int, happen: Callable[[], None]) -> None:
         """Run this inside after a delay, if the process still lives."""
         self.world.timeline.after(delay_ms, partial(self.enter, happen))
@@ -239,7 +244,7 @@ class Process:
         if done is not None:
             response = packet.response
             assert response is not None
-            self.world.cross_node.response_received(self, packet.call, response)
+            self.world.cross_node.response_received(self, packet)
             done(as_received(response, packet.records), packet.records)
 
     # --- turns and timers -----------------------------------------------------------

@@ -64,6 +64,7 @@ class Fault(StrEnum):
     STRAY_INTO_VOTE = "loses power, and its last write went into its vote as well"
     STRAY_INTO_SNAPSHOT = "its last write went into a snapshot as well"
     STRAY_INTO_TIMES = "its last write went into its append times as well"
+    FAULTY = "leads, and sends its followers what no leader can send"
     ASKED_FROM_ABROAD = "somebody of another cluster asks it what only replicas ask"
 
 
@@ -78,6 +79,10 @@ class Hostility(StrEnum):
 HOSTILE_EVERY: Final = 18
 HOSTILE_AT: Final = 10
 """One run in 18 has a hostile node. The remainder is one that no seed known for a fault has."""
+
+FAULTY_EVERY: Final = 18
+FAULTY_AT: Final = 17
+"""One run in 18 has faulty leaders; the remainder is chosen like that of hostile nodes."""
 
 ALWAYS: Final = (Fault.HEAL,)
 ON_THE_WIRE: Final = (
@@ -101,6 +106,7 @@ APART: Final = (
     Fault.PAST,
     Fault.FLOOD,
     Fault.UPGRADE,
+    Fault.FAULTY,
     *ON_THE_WIRE,
     *ON_DISK,
 )
@@ -143,6 +149,7 @@ NEEDS: Final = {
     Fault.LOST_DISK: 3,
     Fault.OLD_COPY: 3,
     Fault.PAST: 3,
+    Fault.FAULTY: 2,
     Fault.CUT_CALL: 2,
     Fault.GARBLED: 2,
     Fault.OVERSIZED: 2,
@@ -351,6 +358,7 @@ class Profile:
             *(() if copies else _past(random.Random(f"{seed}/past"), voters, voters + observers)),
             *copies,
             *_floods(random.Random(f"{seed}/floods")),
+            *_faulty(random.Random(f"{seed}/faulty"), seed, voters),
             *_grows(random.Random(f"{seed}/grows"), voters, observers),
             *_on_disk(random.Random(f"{seed}/strays"), voters, voters + observers, snapshots),
             *wire,
@@ -526,6 +534,15 @@ def _floods(rng: random.Random) -> tuple[Strike, ...]:
         return ()
     times_ms = [rng.randrange(FAULTS_MS) for _ in range(5)]
     return tuple(Strike(each, Fault.FLOOD, None, rng.randrange(1_000)) for each in times_ms)
+
+
+def _faulty(rng: random.Random, seed: int, voters: int) -> tuple[Strike, ...]:
+    """In one run of 18: leaders are faulty for a while, one after the other."""
+    if voters < NEEDS[Fault.FAULTY] or seed % FAULTY_EVERY != FAULTY_AT:
+        return ()
+    every_ms = rng.choice((1_500, 4_500))
+    times_ms = range(rng.randrange(every_ms), FAULTS_MS, every_ms)
+    return tuple(Strike(each, Fault.FAULTY, None, rng.randrange(1_000)) for each in times_ms)
 
 
 def _on_the_wire(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...]:
