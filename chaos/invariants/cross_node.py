@@ -72,7 +72,7 @@ class CrossNodeInvariants:
         """The process sends a request."""
         self._stickiness.request_sent(who.incarnation, to, request, call)
         if who.may_have_no_room:
-            self._faulty_leaders.waits(who.incarnation)
+            self._faulty_leaders.forgets(who.incarnation)
         self._faulty_leaders.request_sent(who.incarnation, to, request, call, who.now_ms())
         if isinstance(request, BeginQuorumEpochRequest) and not who.is_overdue:
             self._stale_leaders.says(who.incarnation, request, who.now_ms())
@@ -92,6 +92,7 @@ class CrossNodeInvariants:
         if isinstance(response, VoteResponse) and response.granted:
             assert isinstance(packet.request, VoteRequest)
             if packet.request.pre_vote:
+                self._faulty_leaders.forgets(who.incarnation)
                 asker = packet.boot, packet.call
                 self._stickiness.promises(who.incarnation, *asker, who.now_ms())
 

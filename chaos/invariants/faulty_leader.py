@@ -1,8 +1,8 @@
 """R34: a leader that sends nothing but what must be refused is soon left, and asked seldom.
 
 Checked from the wire alone, with the clock of each follower: it gives its leader up within the
-fetch time-out and its random part, counted from the first refused answer in a row, and repeats its
-fetches no faster than after the pauses of a failed one.
+fetch time-out and its random part, counted from the first refused answer in a row, unless it lets
+another voter stand; and repeats its fetches no faster than after the pauses of a failed one.
 """
 
 from collections.abc import Callable
@@ -71,8 +71,8 @@ class FaultyLeaderInvariant:
         if following is not None and (following.call, following.refused_ms) == (call, None):
             following.refused_ms, following.fetches = now_ms, 0
 
-    def waits(self, who: Incarnation) -> None:
-        """It may not stand: its disk is full."""
+    def forgets(self, who: Incarnation) -> None:
+        """It gives way to another voter that stands, or its disk is full and it may not stand."""
         self._following.pop(who.boot, None)
 
     def _fetches(self, who: Incarnation, now: _Following, now_ms: int) -> None:
