@@ -1,4 +1,4 @@
-"""R34: how long a follower may stay with a leader whose answers it refuses, and how often it asks."""
+"""R34: how long a follower stays with a leader whose answers it refuses, how often it asks it."""
 
 from collections import Counter
 from pathlib import Path

@@ -17,7 +17,6 @@ from quorum.core.messages import (
     Error,
     FetchRequest,
     FetchResponse,
-    FetchSnapshotRequest,
     FetchSnapshotResponse,
     Request,
     Response,
@@ -37,7 +36,10 @@ SNAPSHOT = OffsetAndEpoch(EPOCH, Offset(9))
 ANSWERS = (
     (FetchResponse(epoch=EPOCH, leader=TWO), b""),
     (FetchResponse(epoch=EPOCH, leader=TWO), RECORDS),
-    (FetchSnapshotResponse(epoch=EPOCH, leader=TWO, snapshot=SNAPSHOT, size_bytes=9, length=9), RECORDS[:9]),
+    (
+        FetchSnapshotResponse(epoch=EPOCH, leader=TWO, snapshot=SNAPSHOT, size_bytes=9, length=9),
+        RECORDS[:9],
+    ),
 )
 
 

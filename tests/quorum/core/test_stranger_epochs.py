@@ -7,7 +7,14 @@ import random
 from uuid import UUID
 
 from quorum.core.effects import Answer, Warn
-from quorum.core.events import Asker, Event, RequestReceived, RequestTimedOut, ResponseReceived, Tick
+from quorum.core.events import (
+    Asker,
+    Event,
+    RequestReceived,
+    RequestTimedOut,
+    ResponseReceived,
+    Tick,
+)
 from quorum.core.limits import EPOCH_LEAP_MAX, EPOCH_LEAP_REFILL_MS, EPOCH_MAX, Timeouts
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
