@@ -41,7 +41,7 @@ def follows(request: Request) -> bool:
 
 
 def is_of_leader(packet: Packet) -> bool:
-    """True if this is what a leader answers to the fetch of a follower."""
+    """True if this is an answer of a leader to the fetch of a follower."""
     answer = packet.response
     return (
         isinstance(answer, FetchResponse | FetchSnapshotResponse)
@@ -52,7 +52,7 @@ def is_of_leader(packet: Packet) -> bool:
 
 
 def forged(packet: Packet, rng: random.Random) -> Packet:
-    """What a faulty leader sends in place of this answer."""
+    """Return the answer of a faulty leader in place of this one."""
     if isinstance(packet.response, FetchSnapshotResponse):
         return packet._replace(response=rng.choice(_parts(packet.response)))
     assert isinstance(packet.request, FetchRequest)

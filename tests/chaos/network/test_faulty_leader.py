@@ -1,4 +1,4 @@
-"""What a faulty leader answers: its followers refuse all of it, and the invariants hold."""
+"""The answers of a faulty leader: its followers refuse all of them, and the invariants hold."""
 
 import random
 
