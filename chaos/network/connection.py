@@ -27,7 +27,7 @@ from quorum.protocol.principal import KafkaPrincipal
 from quorum.protocol.raft_messages import VERSIONS
 from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
 from quorum.raft_rpc import RaftRpc
-from quorum.transport.admission import LargeRequests, RequestPacer
+from quorum.transport.admission import LargeRequests, RequestPacer, UnreadAnswers
 from quorum.transport.buffers import ReadBuffer
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
 from quorum.transport.inbound import Handler, InboundConnection, InboundRequest, Terms
@@ -248,12 +248,15 @@ def _handler_of(calls: RaftRpc) -> Handler:
 
 
 def _terms(handler: Handler, offered: Mapping[int, VersionRange], refusal_log: RefusalLog) -> Terms:
-    limits = ServerLimits()
+    limits, sweeper = ServerLimits(), Sweeper(_no_time)
+    unread = UnreadAnswers(limits.unread_bytes_max, (), sweeper, pacer=None)
     return Terms(
         name="simulation",
         refusal_log=refusal_log,
         pacer=RequestPacer(_no_time),
         large=LargeRequests(limits.large_requests_bytes_max),
+        unread=unread,
+        unread_of_first=unread,
         read_buffer=ReadBuffer(),
         handler=handler,
         offered=offered,

@@ -304,7 +304,6 @@ class InboundConnection(asyncio.BufferedProtocol):
         self.give_back(request)
         self._small_bytes -= request.small_bytes
         if not self.is_open or not self._has_room():
-            request.answer_parts = ()
             return
         pending = self._pending
         self._held_bytes += request.answer_bytes
