@@ -80,9 +80,9 @@ HOSTILE_EVERY: Final = 18
 HOSTILE_AT: Final = 10
 """One run in 18 has a hostile node. The remainder is one that no seed known for a fault has."""
 
-FAULTY_EVERY: Final = 18
-FAULTY_AT: Final = 17
-"""One run in 18 has faulty leaders; the remainder is chosen like that of hostile nodes."""
+FAULTY_EVERY: Final = 36
+FAULTY_AT: Final = 35
+"""One run in 36 has faulty leaders; the remainder is chosen like that of hostile nodes."""
 
 ALWAYS: Final = (Fault.HEAL,)
 ON_THE_WIRE: Final = (
@@ -537,7 +537,7 @@ def _floods(rng: random.Random) -> tuple[Strike, ...]:
 
 
 def _faulty(rng: random.Random, seed: int, voters: int) -> tuple[Strike, ...]:
-    """In one run of 18: leaders are faulty for a while, one after the other."""
+    """In one run of 36: leaders are faulty for a while, one after the other."""
     if voters < NEEDS[Fault.FAULTY] or seed % FAULTY_EVERY != FAULTY_AT:
         return ()
     every_ms = rng.choice((1_500, 4_500))
