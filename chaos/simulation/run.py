@@ -14,7 +14,7 @@ from typing import Final
 from chaos.hostile.node import HostileNode
 from chaos.invariants.history import CLOSES, OPENS
 from chaos.invariants.orphaned_files import check_orphaned_files
-from chaos.invariants.voter_sets import founders, has_majority, names
+from chaos.invariants.voter_sets import has_majority
 from chaos.nemesis.nemesis import WISH_EVERY_MS, Nemesis
 from chaos.nemesis.operator import Operator
 from chaos.simulation import clients
@@ -404,12 +404,12 @@ def _epoch(process: Process) -> int:
 
 
 def _is_named(leader: Process, process: Process) -> bool:
-    """True if the log of the leader names this replica as a voter, now or earlier."""
-    sets = leader.machine.durable.assigned or [founders(tuple(leader.machine.config.voters))]
-    namesakes = [voter for each in sets for voter in each.voters if voter.id == process.id]
-    # A directory that is known replaces the founder of unknown directory.
-    exact = [each for each in namesakes if each.directory_id.int]
-    return any(names(each, process.machine.key) for each in exact or namesakes)
+    """True if the leader knows this replica as a voter, now or earlier.
+
+    Its disk does not tell: of the voters before its last snapshot, a node that starts knows the
+    last ones only.
+    """
+    return leader.replica.node._state.knows(process.machine.key)
 
 
 def simulate(seed: int) -> Report:
