@@ -304,6 +304,9 @@ class InboundConnection(asyncio.BufferedProtocol):
         self.give_back(request)
         self._small_bytes -= request.small_bytes
         if not self.is_open or not self._has_room():
+            if self._transport is not None:
+                # Its requests are kept until the loop tells that the connection is lost.
+                request.answer_parts = ()
             return
         pending = self._pending
         self._held_bytes += request.answer_bytes

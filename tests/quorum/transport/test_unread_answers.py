@@ -248,6 +248,24 @@ def test_answers_over_tls_count_until_they_are_read(run: Run, tmp_path: Path) ->
     run(test())
 
 
+def test_answers_after_the_one_that_closes_a_connection_are_not_kept(run: Run) -> None:
+    """The loop tells of the lost connection only later, and its requests are kept until then."""
+
+    async def test() -> None:
+        async with AsyncExitStack() as stack:
+            listener = Listener(stack)
+            await listener.open()
+            peer = await listener.peer()
+            peer.write(b"".join(vote(n, b"park") for n in range(6)))
+            await listener.handler.until_parked(6)
+            asked = list(listener.handler.parked)
+            for each in reversed(asked):
+                each.respond(ANSWER)
+            assert all(each.is_gone and not each.answer_parts for each in asked)
+
+    run(test())
+
+
 class Waiting:
     """A connection that waits for its turn."""
 
