@@ -12,7 +12,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from chaos.processes.faults import Link
 from chaos.processes.nodes import PROGRAM, Nodes
 from chaos.processes.proxies import free_addresses
 from quorum.transport.address import Address
@@ -77,12 +76,6 @@ class Loopback:
 
     def down(self, node: int) -> None:
         """There is nothing to remove."""
-
-    async def cut(self, links: Iterable[Link]) -> None:
-        raise NotImplementedError
-
-    async def heal(self) -> None:
-        raise NotImplementedError
 
     async def close(self) -> None:
         """There is nothing to remove."""

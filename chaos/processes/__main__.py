@@ -13,8 +13,8 @@ import orjson
 from chaos.processes.faults import Kind
 from chaos.processes.network import (
     NODES_MAX,
+    FaultyNetwork,
     Namespaces,
-    Network,
     NetworkFault,
     go_inside,
     is_inside,
@@ -30,7 +30,7 @@ ROUNDS_MAX: Final = 10_000
 async def carry_out(wish: RunSettings, folder: Path) -> Report:
     """The run, in the network that this program has; raises what `main` reports."""
     nodes = range(1, wish.nodes + 1)
-    network: Network = await Namespaces.open(nodes) if is_inside() else Proxies(nodes)
+    network: FaultyNetwork = await Namespaces.open(nodes) if is_inside() else Proxies(nodes)
     try:
         return await Run(wish, folder, network, lambda line: click.echo(line, err=True)).carry_out()
     finally:

@@ -57,16 +57,20 @@ class Network(Protocol):
         """The process of the node has been ended."""
         ...
 
+    async def close(self) -> None:
+        """Remove the network."""
+        ...
+
+
+class FaultyNetwork(Network, Protocol):
+    """A network whose links can be cut."""
+
     async def cut(self, links: Iterable[Link]) -> None:
         """Cut these links silently."""
         ...
 
     async def heal(self) -> None:
         """Restore all links."""
-        ...
-
-    async def close(self) -> None:
-        """Remove the network."""
         ...
 
 

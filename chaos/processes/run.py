@@ -11,7 +11,7 @@ from admin.client.admin_client import AdminClient, AdminError
 from chaos.processes.faults import Fault, Kind, fault, schedule
 from chaos.processes.load import Load
 from chaos.processes.log_checker import committed_log, disagreements, missing
-from chaos.processes.network import Network
+from chaos.processes.network import FaultyNetwork
 from chaos.processes.nodes import NodeEnded, Nodes
 from chaos.processes.report import Report, Round
 
@@ -40,7 +40,7 @@ class Run:
     """One run; `carry_out` does it once, in a new folder."""
 
     def __init__(
-        self, wish: RunSettings, folder: Path, network: Network, say: Callable[[str], None]
+        self, wish: RunSettings, folder: Path, network: FaultyNetwork, say: Callable[[str], None]
     ) -> None:
         self._wish = wish
         self._rng = random.Random(wish.seed)
