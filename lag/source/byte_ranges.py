@@ -27,7 +27,11 @@ WINDOW_BYTES: Final = 4 * 1024 * 1024
 BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
 """The largest batch that is accepted. Kafka's own limit is 1 MiB, ours 8 MiB by default."""
 
-_LENGTH_TO_CRC: Final = Struct(">iibI")
+OFFSETS_END: Final = 1 << 56
+"""No offset is as high. No checksum covers the base offset: a flipped bit in its highest byte can
+be found only so."""
+
+_UP_TO_CRC: Final = Struct(">qiibI")
 _LENGTH_AT: Final = 8
 _MAGIC_AT: Final = 16
 
@@ -175,7 +179,7 @@ class RangeReader:
         if len(head) < HEADER_BYTES:
             reason = f"only {len(head)} of the {HEADER_BYTES} bytes of a header"
             return reason, None, False
-        length, _, magic, crc = _LENGTH_TO_CRC.unpack_from(head, _LENGTH_AT)
+        base_offset, length, _, magic, crc = _UP_TO_CRC.unpack_from(head)
         size = length + LENGTH_END
         if not any(head):
             return "zeros, where a batch ought to begin", None, False
@@ -184,6 +188,8 @@ class RangeReader:
         if magic != MAGIC:
             is_format = 0 <= magic < MAGIC or self._is_followed(position + size, magic)
             return f"magic {magic}, only {MAGIC} is known", size, is_format
+        if not 0 <= base_offset < OFFSETS_END:
+            return f"a base offset of {base_offset} is impossible", size, False
         data = self._read(position, size)
         if len(data) < size:
             reason = f"a batch of {size} bytes, of which {len(data)} are there"
@@ -220,14 +226,16 @@ def _walk(data: bytes, high: int) -> tuple[list[int], int, int]:
     This loop runs once per batch and does only what validity requires.
     """
     starts: list[int] = []
-    unpack, checksum = _LENGTH_TO_CRC.unpack_from, crc32c
+    unpack, checksum = _UP_TO_CRC.unpack_from, crc32c
     view, at, there = memoryview(data), 0, len(data)
     while at < high:
         if at + HEADER_BYTES > there:
             return starts, at, HEADER_BYTES
-        length, _, magic, crc = unpack(data, at + _LENGTH_AT)
+        base_offset, length, _, magic, crc = unpack(data, at)
         end = at + length + LENGTH_END
         if length < HEADER_BYTES - LENGTH_END or magic != MAGIC:
+            return starts, at, 0
+        if not 0 <= base_offset < OFFSETS_END:
             return starts, at, 0
         if end > there:
             return starts, at, min(length + LENGTH_END, BATCH_BYTES_MAX)
@@ -243,7 +251,7 @@ def _candidates(data: bytes) -> list[int]:
     raw = np.frombuffer(data, np.uint8)
     last = len(raw) - HEADER_BYTES + 1
     at = np.nonzero(raw[_MAGIC_AT : _MAGIC_AT + last] == MAGIC)[0]
-    # An offset is below 2**55, a length below 2**27, and of the attributes 7 bits have a meaning.
+    # An offset is below `OFFSETS_END`, a length below 2**27, and of the attributes 7 bits have a meaning.
     for ahead, mask in ((0, 0xFF), (_LENGTH_AT, 0xF8), (21, 0xFF), (22, 0x80)):
         at = at[(raw[at + ahead] & mask) == 0]
     # No more records than offsets; of a compacted log none may be left.

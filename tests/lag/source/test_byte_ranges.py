@@ -48,6 +48,17 @@ def divided(options: Options, cuts: list[int]) -> list[Task]:
     return tasks
 
 
+def test_an_impossible_base_offset_is_a_problem_in_any_division(tmp_path: Path) -> None:
+    """No checksum covers the base offset."""
+    first, second = handmade_logs.batches([1, 1])
+    handmade_logs.write_segment(tmp_path, 0, [first, b"\x01" + second[1:]])
+    options = handmade_logs.asked(tmp_path, table="problems")
+    whole = handmade_logs.rows_of(options)
+    assert [row["position"] for row in whole] == [len(first)]
+    assert "base offset of 72057594037927937 is impossible" in whole[0]["reason"]
+    assert handmade_logs.rows_of(options, divided(options, [1])) == whole
+
+
 @SAME_FOLDER
 @given(SIZES, st.lists(st.integers(1, 6_000), max_size=6), st.data())
 def test_any_division_tells_the_same_as_none(
