@@ -204,7 +204,7 @@ ELECTIONS: Final = (
         new="heard_ms + 100 * state.timeouts.check_quorum_ms",
         caught_by=("R26",),
         directed="quorum_check_quorum",
-        seed=6,
+        seed=57,
     ),
     Mutant(
         name="a vote is persisted only together with a new epoch",

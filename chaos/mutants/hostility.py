@@ -15,6 +15,7 @@ HOSTILITY: Final = (
         caught_by=("R31",),
         directed=f"{_STRANGERS}test_all_that_voters_add_to_the_epoch_is_bounded",
         kind="hostile",
+        seed=29,
     ),
     Mutant(
         name="strangers may raise the epoch while the leader is heard",

@@ -198,7 +198,7 @@ _DECISIONS: Final = (
         new="    refusal = None if target else assignment_refusal(target, pending.image.brokers)\n",
         caught_by=("P17",),
         directed="moves_several",
-        seed=1,
+        seed=77,
     ),
     Mutant(
         name="AlterPartition accepts a stale broker epoch",
@@ -208,7 +208,7 @@ _DECISIONS: Final = (
         caught_by=("P10",),
         directed="tests/controller/test_stale_isr.py::"
         "test_nothing_acknowledged_is_lost_with_the_disk_of_a_replica_that_was_about_to_join",
-        seed=20,
+        seed=44,
     ),
     Mutant(
         name="the partition epoch is not checked",
@@ -217,6 +217,7 @@ _DECISIONS: Final = (
         new="    if proposal.partition_epoch < 0:\n",
         caught_by=("P10",),
         directed="moves_checks",
+        seed=57,
     ),
     Mutant(
         name="a redirected move does not remove the replicas that it added",

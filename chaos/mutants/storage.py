@@ -15,7 +15,7 @@ STORAGE: Final = (
             "tests/quorum/log/test_power_loss.py::"
             "test_a_power_loss_leaves_the_old_or_the_new_election_state"
         ),
-        seed=62,
+        seed=78,
     ),
     Mutant(
         name="the new name of quorum-state is not synced",

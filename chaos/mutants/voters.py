@@ -30,7 +30,7 @@ VOTERS: Final = (
         new="",
         caught_by=("R1", "R8", "R14", "R15", "R17", "R23", "liveness"),
         directed="quorum_voters_truncated",
-        seed=34,
+        seed=51,
     ),
     Mutant(
         name="a truncation keeps a voter set one offset after its end",
@@ -158,7 +158,7 @@ VOTERS: Final = (
         new="    if True:\n        # A node that stands",
         caught_by=("R1", "R23"),
         directed="quorum_voters_removed_leader_loses_lead",
-        seed=12,
+        seed=78,
     ),
     Mutant(
         name="another directory under a voter's id acts as the voter",

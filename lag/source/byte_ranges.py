@@ -251,7 +251,8 @@ def _candidates(data: bytes) -> list[int]:
     raw = np.frombuffer(data, np.uint8)
     last = len(raw) - HEADER_BYTES + 1
     at = np.nonzero(raw[_MAGIC_AT : _MAGIC_AT + last] == MAGIC)[0]
-    # An offset is below `OFFSETS_END`, a length below 2**27, and of the attributes 7 bits have a meaning.
+    # An offset is below `OFFSETS_END`, a length below 2**27, and of the attributes 7 bits have a
+    # meaning.
     for ahead, mask in ((0, 0xFF), (_LENGTH_AT, 0xF8), (21, 0xFF), (22, 0x80)):
         at = at[(raw[at + ahead] & mask) == 0]
     # No more records than offsets; of a compacted log none may be left.

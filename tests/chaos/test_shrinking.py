@@ -61,6 +61,7 @@ def test_one_seed_is_run_and_told() -> None:
     assert "records committed, hash" in told.output
 
 
+@pytest.mark.thorough
 def test_many_seeds_end_with_one_line() -> None:
     told = CliRunner().invoke(main, ["run", "--seeds", "2", "--base", "7", "--jobs", "1"])
     assert told.exit_code == 0, told.output

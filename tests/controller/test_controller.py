@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from controller.deferred import WAITING_ANSWERS_MAX
 from controller.ports import Unavailable
 from controller.quorum_controller import SESSION_SWEEP_MS_MIN
@@ -139,6 +141,7 @@ async def test_too_many_answers_that_wait_are_refused_until_some_have_left(tmp_p
         assert left == [29] * (WAITING_ANSWERS_MAX - 1)
 
 
+@pytest.mark.thorough
 async def test_a_decision_that_is_too_large_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     """A batch must fit in a frame to a follower, and a record in a batch."""
     async with a_controller(tmp_path) as node:

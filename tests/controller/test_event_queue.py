@@ -122,6 +122,7 @@ def carried_out(seed: int) -> tuple[Lone, list[Carried]]:
     return lone, carried
 
 
+@pytest.mark.thorough
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), data=st.data())
 def test_any_interleaving_gives_what_one_command_after_the_other_gives(

@@ -109,6 +109,8 @@ async def run(folder: Path, library: Path) -> Story:
             await nodes.start(
                 node,
                 quorum_voters=voters,
+                # No NoOp between the last look and the end, however late the end is.
+                metadata_max_idle_interval_ms="0",
                 quorum_fetch_timeout_ms=patience,
                 quorum_request_timeout_ms=patience,
             )

@@ -7,8 +7,11 @@ from tests.support import tree
 
 
 def classes(file: str) -> list[ast.ClassDef]:
-    nodes = ast.walk(ast.parse((tree.ROOT / file).read_text(encoding="utf-8")))
-    return [node for node in nodes if isinstance(node, ast.ClassDef)]
+    return [node for node in nodes(file) if isinstance(node, ast.ClassDef)]
+
+
+def nodes(file: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse((tree.ROOT / file).read_text(encoding="utf-8"))))
 
 
 def modules() -> list[str]:
@@ -41,15 +44,17 @@ def test_no_class_that_is_interpreted_extends_one_that_is_compiled() -> None:
         file = tree.shown(path)
         if file in listed_modules:
             continue
+        all_nodes = nodes(file)
         imported = {
             alias.asname or alias.name: (node.module, alias.name)
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in all_nodes
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
         }
         found += [
             f"{file}:{each.lineno} {each.name} extends {ast.unparse(base)}"
-            for each in classes(file)
+            for each in all_nodes
+            if isinstance(each, ast.ClassDef)
             for base in each.bases
             if imported.get(ast.unparse(base)) in compiled
         ]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -343,6 +344,7 @@ def test_the_rules_hold_whatever_brokers_and_operators_do(data: st.DataObject, l
     a_busy_cluster(data, steps=data.draw(st.integers(5, 25)), level=level)
 
 
+@pytest.mark.thorough
 @settings(max_examples=60)
 @given(data=st.data())
 def test_with_eligible_leader_replicas_they_hold_as_well(data: st.DataObject) -> None:
@@ -355,6 +357,7 @@ def test_every_command_there_is_is_tried_with_what_may_be_wrong_with_it() -> Non
     assert GARBAGE_BY_KIND.keys() == COMMANDS
 
 
+@pytest.mark.thorough
 @settings(max_examples=150)
 @given(data=st.data(), command=GARBAGE)
 def test_decide_answers_anything(data: st.DataObject, command: Command) -> None:
@@ -363,6 +366,7 @@ def test_decide_answers_anything(data: st.DataObject, command: Command) -> None:
     assert decision.answer is not None
 
 
+@pytest.mark.thorough
 @settings(max_examples=40)
 @given(data=st.data())
 def test_a_rewind_gives_the_image_of_then(data: st.DataObject) -> None:
@@ -383,6 +387,7 @@ def test_a_rewind_gives_the_image_of_then(data: st.DataObject) -> None:
         check_image(image)
 
 
+@pytest.mark.thorough
 @settings(max_examples=30)
 @given(data=st.data())
 def test_two_images_of_one_log_decide_alike(data: st.DataObject) -> None:

@@ -261,6 +261,7 @@ async def test_a_parameter_that_is_not_understood_is_never_ignored(tmp_path: Pat
         assert (await http.get("/v1/reassignments")).body["total"] == 0
 
 
+@pytest.mark.thorough
 async def test_a_plan_that_needs_more_than_one_batch_is_taken_whole_by_every_node(
     tmp_path: Path,
 ) -> None:

@@ -99,6 +99,7 @@ async def test_without_a_controller_the_client_is_told_in_its_own_time(tmp_path:
         assert answer.topics[0].error_message.startswith("no active controller answered in time: ")
 
 
+@pytest.mark.thorough
 async def test_why_no_controller_did_it_reaches_the_client(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as brokers:
         request = create_topics(7, timeout_ms=1_000)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -130,6 +131,7 @@ def a_history(draw: Draw, length: int) -> list[Operation]:
     return history
 
 
+@pytest.mark.thorough
 @settings(max_examples=40)
 @given(data=st.data())
 def test_sequential_answers_of_the_state_machine_are_linearizable(data: st.DataObject) -> None:

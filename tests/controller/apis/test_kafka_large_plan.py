@@ -4,6 +4,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from quorum.protocol.apis import ApiKey
 from tests.admin.http.test_http_api import PATIENT
 from tests.controller.controller_commands import asked, join, topic
@@ -16,6 +18,7 @@ VERSION: Final = 0
 """The version of Kafka's own clients, without our extension."""
 
 
+@pytest.mark.thorough
 async def test_only_the_three_invalid_partitions_of_a_large_plan_are_refused(
     tmp_path: Path,
 ) -> None:

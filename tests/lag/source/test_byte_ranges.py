@@ -59,6 +59,7 @@ def test_an_impossible_base_offset_is_a_problem_in_any_division(tmp_path: Path) 
     assert handmade_logs.rows_of(options, divided(options, [1])) == whole
 
 
+@pytest.mark.thorough
 @SAME_FOLDER
 @given(SIZES, st.lists(st.integers(1, 6_000), max_size=6), st.data())
 def test_any_division_tells_the_same_as_none(

@@ -20,6 +20,7 @@ SIDES = [
 FLEXIBLE = [(what, side) for what in VERSIONS for side in SIDES if side[0](*what).__flexible__]
 
 
+@pytest.mark.thorough
 @given(st.sampled_from(FLEXIBLE), st.data())
 @settings(max_examples=200, deadline=None)
 def test_a_message_means_the_same_with_unknown_tagged_fields_at_any_level(

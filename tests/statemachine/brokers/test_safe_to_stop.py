@@ -42,6 +42,7 @@ def worlds(draw: st.DrawFn) -> World:
     return world
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(worlds(), st.sets(st.sampled_from(BROKERS), min_size=1))
 def test_it_says_no_exactly_where_stopping_does_harm(world: World, stopping: set[int]) -> None:

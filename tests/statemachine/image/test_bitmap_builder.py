@@ -48,6 +48,7 @@ def _rows(said: list[bytes]) -> Rows:
     return found
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), few=st.sampled_from((0, 20)), at_once=st.sampled_from((1, 40, 10_000)))
 def test_keys_come_to_their_brokers_whatever_they_and_the_brokers_are(

@@ -81,6 +81,7 @@ def begun() -> Image:
     return image
 
 
+@pytest.mark.thorough
 @settings(max_examples=150)
 @given(log=LOGS, rng=st.randoms(use_true_random=False), data=st.data())
 def test_the_image_is_the_same_wherever_the_records_are_divided(

@@ -133,6 +133,7 @@ class Twin:
         assert len(self.columns) == len(self.listed)
 
 
+@pytest.mark.thorough
 @settings(max_examples=200)
 @given(steps=STEPS)
 def test_columns_are_a_list_of_partitions_whatever_happens_to_them(

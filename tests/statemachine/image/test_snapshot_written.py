@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -135,6 +136,7 @@ def test_a_snapshot_of_any_log_is_read_as_the_same_image(log: list[kafka_records
     assert contents(back) == contents(image)
 
 
+@pytest.mark.thorough
 @settings(max_examples=40)
 @given(data=st.data(), before=st.lists(RECORDS, max_size=40))
 def test_records_replayed_meanwhile_are_not_in_a_snapshot(
@@ -163,6 +165,7 @@ def slowly(snapshot: Snapshot | None) -> Iterator[list[bytes]]:
     snapshot.close()
 
 
+@pytest.mark.thorough
 @settings(max_examples=30)
 @given(data=st.data())
 def test_uncommitted_changes_are_not_in_a_snapshot_and_may_be_undone_meanwhile(

@@ -8,6 +8,7 @@ it all; a restart that was not clean loses everything.
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -207,12 +208,14 @@ def go_on(data: st.DataObject, steps: Sequence[Callable[[Draw, Image], Command]]
         ledger.ask(step(data.draw, ledger.image))
 
 
+@pytest.mark.thorough
 @settings(max_examples=80)
 @given(data=st.data())
 def test_a_clean_election_loses_nothing_that_was_acknowledged(data: st.DataObject) -> None:
     go_on(data, STEPS)
 
 
+@pytest.mark.thorough
 @settings(max_examples=80)
 @given(data=st.data())
 def test_a_clean_election_loses_nothing_while_the_feature_and_min_isr_change(

@@ -23,6 +23,7 @@ from tests.statemachine.support.isr_histories import (
 from tests.statemachine.support.reference_checks import check_image, contents
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), elr=st.booleans())
 def test_an_isr_that_is_decided_at_once_comes_to_what_it_would_by_slices(

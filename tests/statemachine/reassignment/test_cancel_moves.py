@@ -141,6 +141,7 @@ def test_after_another_target_amid_steps_a_cancel_goes_back_to_before_the_step()
     assert world.partition().replicas == (6, 7, 3)
 
 
+@pytest.mark.thorough
 @settings(max_examples=40)
 @given(data=st.data())
 def test_no_cancel_leaves_a_trace_of_the_step(data: st.DataObject) -> None:

@@ -180,6 +180,7 @@ def test_the_total_of_adding_replicas_is_limited_and_fitting_steps_go_first() ->
     assert stepping(world) == [1]
 
 
+@pytest.mark.thorough
 def test_a_large_step_is_passed_over_a_bounded_number_of_times() -> None:
     world = limited(World(broker_count=6), M=2)
     some(world, 4)

@@ -81,6 +81,7 @@ def moved(count: int, monkeypatch: pytest.MonkeyPatch) -> Work:
     return work
 
 
+@pytest.mark.thorough
 def test_ten_times_the_partitions_are_ten_times_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     few, many = moved(1_000, monkeypatch), moved(10_000, monkeypatch)
     assert few.records > 1_000

@@ -1,5 +1,6 @@
 """Random operators, brokers and settings: no limit is exceeded, and all moves end."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,6 +100,7 @@ def catch_up(world: World, number: int, everyone: bool) -> None:
     world.sync(*partition.isr, *(behind if everyone else behind[:1]), number=number)
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_no_limit_is_exceeded_and_every_move_ends(data: st.DataObject) -> None:
@@ -143,6 +145,7 @@ def said(queue: ReassignmentQueue) -> dict[str, object]:
     }
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_new_controller_builds_the_same_queue(data: st.DataObject) -> None:

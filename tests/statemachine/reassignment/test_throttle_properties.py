@@ -6,6 +6,7 @@ While moves run, `reference_checks` verifies after every decision that added rep
 
 from typing import TypeAlias
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -223,6 +224,7 @@ def end_all(data: st.DataObject, world: Watched) -> None:
     world.ask(commands.CancelMoves(everything=True))
 
 
+@pytest.mark.thorough
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_without_moves_no_throttle_is_left_and_users_have_their_last_values(
