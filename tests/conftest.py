@@ -21,7 +21,7 @@ from tests.support.transcript import Transcripts  # noqa: E402
 # A machine that others share makes any deadline fail now and then. What CI refuses, it refuses
 # again: there every run draws the same examples, elsewhere each run looks at new ones.
 settings.register_profile("house", deadline=None, derandomize="CI" in os.environ, print_blob=True)
-settings.register_profile("quick", settings.get_profile("house"), max_examples=20)
+settings.register_profile("quick", settings.get_profile("house"), max_examples=10)
 settings.load_profile("house")
 
 # `make quick` runs the tests in Python's development mode; what they start runs as at its users'.

@@ -165,6 +165,7 @@ def test_a_command_is_read_from_what_kio_writes_for_it(version: int, data: st.Da
     assert alter_partition.read_request(version, memoryview(body)) == command
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", VERSIONS)
 def test_with_any_byte_damaged_it_is_read_as_kio_reads_it_or_not_at_all(version: int) -> None:
     body = kio_request(USUAL, version)
@@ -235,6 +236,7 @@ def _members(partition: Any) -> tuple[IsrMember, ...]:
     return tuple(IsrMember(each.broker_id, each.broker_epoch) for each in isr_of(partition))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", VERSIONS)
 @given(data=st.data())
 def test_unknown_tagged_fields_at_any_level_are_skipped(version: int, data: st.DataObject) -> None:

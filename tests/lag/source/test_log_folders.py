@@ -115,6 +115,7 @@ def test_text_in_a_segment_is_no_batch(tmp_path: Path) -> None:
     assert problem["reason"].endswith("offsets 0 to 9 are lost")
 
 
+@pytest.mark.thorough
 def test_an_unreadable_folder_is_reported(tmp_path: Path) -> None:
     path = handmade_logs.write_segment(tmp_path / "node", 0, handmade_logs.batches([2]))
     path.chmod(0)

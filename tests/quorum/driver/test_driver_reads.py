@@ -1,5 +1,7 @@
 """Linearizable reads over a whole replica with its log, disk thread and connections."""
 
+import pytest
+
 from quorum.core.effects import ReadRefusal
 from quorum.core.limits import Bounds
 from quorum.core.roles import Leader
@@ -51,6 +53,7 @@ async def test_reads_that_wait_are_refused_when_the_lead_is_given_up() -> None:
         assert found == [ReadRefusal.NOT_LEADER]
 
 
+@pytest.mark.thorough
 async def test_a_read_too_many_is_refused_at_once() -> None:
     async with Trio() as trio:
         leader = await trio.leader()

@@ -24,6 +24,7 @@ SIDES = [
 ]
 
 
+@pytest.mark.thorough
 @given(st.sampled_from(VERSIONS), st.sampled_from(SIDES), st.data())
 @settings(max_examples=150)
 def test_every_message_comes_back_as_it_went_and_nothing_else_does(
@@ -53,6 +54,7 @@ def test_librdkafka_asks_for_all_topics_with_three_bytes_too_many() -> None:
     assert not read.include_topic_authorized_operations
 
 
+@pytest.mark.thorough
 @given(st.sampled_from(VERSIONS), st.sampled_from(SIDES), st.data())
 @settings(max_examples=150)
 def test_damaged_messages_are_read_or_malformed(

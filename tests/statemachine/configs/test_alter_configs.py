@@ -277,6 +277,7 @@ def wishes(draw: st.DrawFn) -> tuple[bool, dict[tuple[int, str], dict[str, str |
     return replaced, wish
 
 
+@pytest.mark.thorough
 @settings(max_examples=100)
 @given(st.lists(wishes(), max_size=5), st.booleans())
 def test_the_records_replayed_give_exactly_what_was_asked(

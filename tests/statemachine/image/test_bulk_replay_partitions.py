@@ -91,6 +91,7 @@ LOGS = st.lists(
 ).map(lambda parts: list(chain.from_iterable(parts)))
 
 
+@pytest.mark.thorough
 @settings(max_examples=100)
 @given(log=LOGS, rng=st.randoms(use_true_random=False), data=st.data())
 def test_the_image_is_the_same_whether_partitions_are_made_together_or_not(

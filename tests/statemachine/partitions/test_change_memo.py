@@ -152,6 +152,7 @@ class Retaken(World):
             replay(self.twin, record, self.twin.end_offset)
 
 
+@pytest.mark.thorough
 @settings(max_examples=25, deadline=None)
 @given(data=st.data(), elr=st.booleans())
 def test_a_memoized_change_applies_to_partitions_in_the_same_state(

@@ -15,6 +15,7 @@ from tests.statemachine.support.world import TOPIC_ID, World, directory
 BROKERS = (1, 2, 3, 4)
 
 
+@pytest.mark.thorough
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), elr=st.booleans(), needed=st.integers(1, 4))
 def test_the_shorter_way_leads_to_the_same_end(data: st.DataObject, elr: bool, needed: int) -> None:

@@ -69,6 +69,7 @@ def retake(world: World, changes: IsrChanges) -> None:
     image.end_undo_log()
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), elr=st.booleans())
 def test_isrs_that_are_decided_by_rows_come_to_what_each_would_by_itself(

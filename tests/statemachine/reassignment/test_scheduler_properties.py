@@ -118,6 +118,7 @@ def test_no_limit_is_exceeded_and_every_move_ends(data: st.DataObject) -> None:
     assert not left, "all are alive and in sync, and these do not go on"
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_the_queue_that_is_kept_is_the_queue_of_the_image(data: st.DataObject) -> None:

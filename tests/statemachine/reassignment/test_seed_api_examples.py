@@ -3,6 +3,7 @@
 R are the replicas, I is the ISR, AR the adding and RR the removing ones, as the text has them.
 """
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,6 +83,7 @@ def test_a_new_reassignment_during_an_ongoing_one_starts_anew_from_what_there_is
     assert said(world) == {"R": [4, 2, 3], "I": [2, 3, 4], "AR": [], "RR": []}
 
 
+@pytest.mark.thorough
 @settings(max_examples=60)
 @given(data=st.data())
 def test_no_orphan_is_left_after_any_sequence_of_targets(

@@ -103,6 +103,7 @@ def test_the_longest_name_and_the_one_name_of_the_cluster_are_taken() -> None:
     assert create(world, long, cluster) == [(Error.NONE, "")] * 2
 
 
+@pytest.mark.thorough
 def test_more_than_one_request_may_change_is_refused_as_a_whole() -> None:
     world = World()
     creations = [acl(number, f"t{number}") for number in range(1, ACL_RECORDS_MAX + 2)]

@@ -108,6 +108,7 @@ def test_a_drain_of_brokers_that_have_nothing_is_empty() -> None:
     assert drained({("t", 0): (0,)}, {1}, {0: None, 1: None}) == {}
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(clusters(strangers=0), st.integers(1, 4))
 def test_another_factor_only_adds_or_only_takes_away_and_the_preferred_leader_stays(

@@ -35,6 +35,7 @@ def planned(
     return {**current, **plan}
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(clusters(), st.frozensets(st.integers(0, 3), max_size=2))
 def test_no_other_plan_is_more_even_or_as_even_with_fewer_copies(
