@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from quorum.protocol.api_versions import write_unsupported
 from quorum.protocol.apis import ApiKey, VersionRange, api_name
@@ -47,29 +47,38 @@ from quorum.transport.security.sasl_server import SASL_APIS, ServerSession
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
 class InboundRequest:
     """A request that must be answered once, now or later.
 
     `peer` and `connection_id` identify its connection; a server never reuses an id.
     """
 
-    _connection: "InboundConnection"
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
-    body: Data
-    answer_parts: Sequence[Data] | None = None
-    """The framed response, once there is one; the connection sends it in its turn."""
-    answer_bytes: int = 0
-    large_bytes: int = 0
-    """The room that it takes among the large requests of the listener until it is answered."""
-    small_bytes: int = 0
-    """The same of a small request, among those of its connection."""
-    on_gone: Callable[[], None] | None = None
-    """Called if the connection closes before the answer; set by a handler that keeps the request.
-    """
+    # No dataclass: a compiler leaves the `__init__` of one to the interpreter.
+    def __init__(
+        self,
+        connection: "InboundConnection",
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        body: Data,
+    ) -> None:
+        self._connection: Final = connection
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id: Final = correlation_id
+        self.client_id: Final = client_id
+        self.body = body
+        self.answer_parts: Sequence[Data] | None = None
+        """The framed response, once there is one; the connection sends it in its turn."""
+        self.answer_bytes = 0
+        self.large_bytes = 0
+        """The room that it takes among the large requests of the listener until it is answered."""
+        self.small_bytes = 0
+        """The same of a small request, among those of its connection."""
+        self.on_gone: Callable[[], None] | None = None
+        """Called if the connection closes before the answer; set by a handler that keeps the
+        request."""
 
     def __str__(self) -> str:
         return f"{api_name(self.api_key)} v{self.api_version} of {self.peer}"

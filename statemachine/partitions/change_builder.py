@@ -18,14 +18,13 @@ from statemachine.configs.effective import DEFAULTS, min_isr
 from statemachine.errors import Refusal
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.elr import affected_partitions, last_known_leader, led_by, with_elr
+from statemachine.partitions.invariants import check_invariants, loses_any
 from statemachine.partitions.leader_election import Election, elect
 from statemachine.partitions.registration import (
     PartitionRegistration,
-    check_invariants,
     created,
     difference,
     directory_of,
-    loses_any,
 )
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment.completion import completed, completes

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from statemachine import commands
 from statemachine.image.image import Image
 from statemachine.limits import PARTITION_NUMBER_MAX
-from statemachine.partitions.registration import PartitionRegistration, check_invariants
+from statemachine.partitions.invariants import check_invariants
+from statemachine.partitions.registration import PartitionRegistration
 from statemachine.records import kafka_records
 from statemachine.replay import REPLAY, replay
 from statemachine.vocabulary import TOPIC_RESOURCE

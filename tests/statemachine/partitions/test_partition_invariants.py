@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from statemachine.partitions.registration import PartitionRegistration, Stage, check_invariants
+from statemachine.partitions.invariants import check_invariants
+from statemachine.partitions.registration import PartitionRegistration, Stage
 from statemachine.vocabulary import NO_LEADER
 from tests.statemachine.support.world import directory
 from tests.support import tree
