@@ -31,7 +31,7 @@ class InvalidPlan(ValueError):
     """The plan cannot be carried out as it stands; the message says what is wrong in it."""
 
 
-class _Entry(Partition, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PlannedPartition(Partition, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The target of one partition in a file."""
 
     replicas: tuple[BrokerId, ...]
@@ -42,8 +42,10 @@ class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: int = PLAN_FILE_VERSION
 
 
-class _Plan(_File, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    partitions: tuple[_Entry, ...]
+class PlanFile(_File, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A plan of `reassign-partitions`."""
+
+    partitions: tuple[PlannedPartition, ...]
 
 
 _OF_MOVE: Final = [
@@ -51,12 +53,12 @@ _OF_MOVE: Final = [
     for each in msgspec.structs.fields(BeginMove)
     if each.name not in ("assignments", "may_change_factor", "key")
 ]
-_Move = cast(
-    "type[_Plan]",
+MoveFile = cast(
+    "type[PlanFile]",
     msgspec.defstruct(
-        "_Move",
+        "MoveFile",
         [(each.name, each.type, each.default) for each in _OF_MOVE],
-        bases=(_Plan,),
+        bases=(PlanFile,),
         frozen=True,
         kw_only=True,
         forbid_unknown_fields=True,
@@ -78,7 +80,7 @@ F = TypeVar("F", bound=_File)
 
 def parse_plan(text: str) -> tuple[Assignment, ...]:
     """The assignments in the order of the file, each partition once; raises `InvalidPlan`."""
-    return _assignments(_parse(text, _Plan).partitions)
+    return _assignments(_parse(text, PlanFile).partitions)
 
 
 def parse_move(text: str) -> BeginMove:
@@ -86,7 +88,7 @@ def parse_move(text: str) -> BeginMove:
 
     The options of the move are optional fields of the plan.
     """
-    found = _parse(text, _Move)
+    found = _parse(text, MoveFile)
     options = {each.name: getattr(found, each.name) for each in _OF_MOVE}
     asked = BeginMove(assignments=_assignments(found.partitions), **options)
     if reason := asked.contradiction():
@@ -143,12 +145,12 @@ def missing(plan: Iterable[Assignment], existing: Collection[PartitionId]) -> li
 def render_plan(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
     """The plan for these replicas, sorted, as Kafka's script prints it."""
     partitions = [
-        _Entry(
+        PlannedPartition(
             topic=topic, partition=number, replicas=tuple(ids), log_dirs=(ANY_LOG_DIR,) * len(ids)
         )
         for (topic, number), ids in sorted(replicas.items())
     ]
-    return msgspec.json.encode(_Plan(partitions=tuple(partitions))).decode()
+    return msgspec.json.encode(PlanFile(partitions=tuple(partitions))).decode()
 
 
 def _parse(text: str, kind: type[F]) -> F:
@@ -182,13 +184,13 @@ def _hint(message: str, kind: type[Struct]) -> str:
     unknown = re.search("unknown field `([^`]{1,40})`( - at)?", message)
     if unknown is None:
         return ""
-    entry = _Topic if kind is _Topics else _Entry
+    entry = _Topic if kind is _Topics else PlannedPartition
     there = (entry if unknown[2] else kind).__struct_fields__
     near = difflib.get_close_matches(unknown[1], there, n=1)
     return f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(there)}"
 
 
-def _assignments(entries: Sequence[_Entry]) -> tuple[Assignment, ...]:
+def _assignments(entries: Sequence[PlannedPartition]) -> tuple[Assignment, ...]:
     if not entries:
         raise InvalidPlan("Partition reassignment list cannot be empty")
     for each in entries:
@@ -203,7 +205,7 @@ def _assignments(entries: Sequence[_Entry]) -> tuple[Assignment, ...]:
     return assignments
 
 
-def _check_entry(entry: _Entry, id: PartitionId) -> None:
+def _check_entry(entry: PlannedPartition, id: PartitionId) -> None:
     if not entry.replicas:
         raise InvalidPlan(f"Partition replica list cannot be empty: {id}")
     log_dirs = entry.log_dirs

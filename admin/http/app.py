@@ -43,6 +43,7 @@ from admin.capabilities.quorum import AlterVoters, Voters
 from admin.capabilities.reassignments import BeginMove, BegunMove, ListReassignments
 from admin.capabilities.schema import Request, json_of
 from admin.faults import Refused
+from admin.http import openapi
 from admin.http.access import Access
 from admin.http.bodies import BODY_MEMORY, LIMITS, RESPONSE_MEMORY, bounded, read_body
 from admin.http.caller import CALLER
@@ -96,6 +97,7 @@ def make_app(
     app.router.add_get(BASE, get_all)
     app.router.add_post(BASE, post_plan)
     app.router.add_get(f"{BASE}/{{id}}/rollback-plan", get_rollback_plan)
+    app.router.add_get(openapi.PATH, get_openapi)
     add_routes(app.router, RESPONSES)
     return app
 
@@ -171,6 +173,12 @@ async def get_rollback_plan(request: web.Request) -> web.Response:
     text = await asyncio.to_thread(render_plan, found.originals)
     headers = {"Partitions-Gone": str(found.gone)}
     return web.Response(text=text, content_type="application/json", headers=headers)
+
+
+async def get_openapi(request: web.Request) -> web.Response:
+    """The description of this listener (OpenAPI 3.1)."""
+    check_parameters(request)
+    return as_json(await asyncio.to_thread(openapi.document))
 
 
 async def paused(

@@ -13,7 +13,7 @@ from tests.support.call_trace import call_trace
 from tests.support.controllers import a_controller
 from tests.support.kafka_client import Form, kafka_client
 
-MODULES_MAX = 97
+MODULES_MAX = 98
 """The modules from the bytes of the request to those of the answer, those of gossip included, which
 goes on meanwhile. Eight of them bound, authenticate, authorize and audit."""
 

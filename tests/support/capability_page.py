@@ -21,7 +21,8 @@ from the path, `?name` from the query, `key` from the header `Idempotency-Key`, 
 the JSON body. A request that reads takes `?stale=true` where the table says
 so. Besides the errors that are listed, a request may be refused with INVALID_REQUEST, and ends with
 NOT_CONTROLLER or REQUEST_TIMED_OUT while no controller is active. Over HTTP the answer is JSON with
-the fields of the answer, unless the row "HTTP response" describes another one.
+the fields of the answer, unless the row "HTTP response" describes another one. `GET /openapi.json`
+describes the same as OpenAPI 3.1, for programs and for generators of clients.
 `needs` is the operation of Kafka's ACLs, and the role of an HTTP token (`docs/security.md`); a dry
 run needs what reads need.
 """

@@ -29,6 +29,7 @@ from tests.support.controllers import (
     active,
     controllers,
 )
+from tests.support.described_http import check_described
 from tests.support.kafka_client import Form, kafka_client
 
 PROBLEM = "application/problem+json"
@@ -64,9 +65,9 @@ class Http:
 
     async def _send(self, method: str, path: str, **more: Any) -> Answer:
         async with self.client.request(method, path, **more) as response:
-            return Answer(
-                response.status, response.content_type, await response.json(content_type=None)
-            )
+            body = await response.json(content_type=None)
+            check_described(method, path, response.status, response.content_type, body)
+            return Answer(response.status, response.content_type, body)
 
 
 @asynccontextmanager
