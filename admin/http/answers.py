@@ -172,7 +172,7 @@ class ReassignmentsAndMoves(Answer, frozen=True, kw_only=True):
 class ProblemDetails(Struct, frozen=True, kw_only=True):
     """An error (RFC 9457)."""
 
-    type: str
+    type: Annotated[str, Meta(description="urn:metaquorum:problem: and the kind; it is stable")]
     title: str
     status: int
     detail: Annotated[str, Meta(description="What is wrong, and what would be right")]

@@ -99,7 +99,17 @@ def make_app(
     app.router.add_get(f"{BASE}/{{id}}/rollback-plan", get_rollback_plan)
     app.router.add_get(openapi.PATH, get_openapi)
     add_routes(app.router, RESPONSES)
+    _add_trailing_slashes(app.router)
     return app
+
+
+def _add_trailing_slashes(router: web.UrlDispatcher) -> None:
+    """Make each path with a trailing slash the same resource."""
+    for route in tuple(router.routes()):
+        assert route.resource is not None
+        path = route.resource.canonical
+        if path.startswith("/v1/"):
+            router.add_route(route.method, f"{path}/", route.handler)
 
 
 @web.middleware

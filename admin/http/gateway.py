@@ -92,7 +92,8 @@ class Gateway:
                 "timeout": timedelta(seconds=self._wait_seconds),
                 "name": request.NAME,
                 "stale": stale,
-                "asks_who_leads": request.ASKS_WHO_LEADS,
+                # A client of HTTP is told at once, whatever it asks for, and has done nothing.
+                "asks_who_leads": True,
                 "body": schema.encode(request),
             },
         )

@@ -1,6 +1,7 @@
 """Errors of the HTTP listener as problem details (RFC 9457)."""
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -73,12 +74,17 @@ class Problem(Exception):
         self.status = status
         self.headers = headers
         self.body = {
-            "type": "about:blank",
+            "type": type_of(title),
             "title": title,
             "status": status,
             "detail": detail,
             **members,
         }
+
+
+def type_of(title: str) -> str:
+    """The URI that identifies a kind of problem, for programs."""
+    return "urn:metaquorum:problem:" + re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def kafka_problem(
@@ -136,7 +142,8 @@ def _problem(request: web.Request, error: Exception) -> Problem:
     """The problem that an error is; an unexpected one is logged."""
     match error:
         case Problem():
-            return error
+            # An unknown action looks like an id.
+            return error if error.status != 400 else _no_action(request) or error
         case Refused(code=code):
             status, is_late = _STATUS.get(code, 400), code == ErrorCode.REQUEST_TIMED_OUT
             return kafka_problem(status, "Refused", str(error), code, retriable=is_late)
@@ -146,7 +153,9 @@ def _problem(request: web.Request, error: Exception) -> Problem:
         case NoAnswer():
             return _unanswered(request, error)
         case web.HTTPException():
-            return Problem(error.status, error.reason, _detail(request, error))
+            return _no_action(request) or Problem(
+                error.status, error.reason, _detail(request, error)
+            )
         case _:
             # The path as it came: decoded, it may have line breaks.
             logger.error("failed at %s %s", request.method, request.raw_path, exc_info=error)
@@ -169,19 +178,39 @@ def _unanswered(request: web.Request, error: NoAnswer) -> Problem:
 
 def _detail(request: web.Request, error: web.HTTPException) -> str:
     if error.status == 404:
-        routes = {resource.canonical for resource in request.app.router.resources()}
-        return f"there is no {request.path}; there are {', '.join(sorted(routes))}"
+        return f"there is no {request.path}; there are {', '.join(sorted(_paths(request)))}"
     if isinstance(error, web.HTTPMethodNotAllowed):
         allowed = ", ".join(sorted(error.allowed_methods))
         return f"{request.path} takes {allowed}, not {request.method}{_takers(request)}"
     return error.text or error.reason
 
 
+def _no_action(request: web.Request) -> Problem | None:
+    """The problem of a path that ends with an action, such as `:pause`, which does not exist."""
+    stem, separator, action = request.path.rstrip("/").rpartition(":")
+    if not separator or "/" in action:
+        return None
+    known = set()
+    for path in _paths(request):
+        resource, _, name = path.rpartition(":")
+        if resource and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", resource), stem):
+            known.add(name)
+    if not known or action in known:
+        return None
+    there = ", ".join(f":{name}" for name in sorted(known))
+    return Problem(404, "No such action", f"{stem} has no action :{action}; there are {there}")
+
+
+def _paths(request: web.Request) -> set[str]:
+    """The paths of all routes, each without a trailing slash, which changes nothing."""
+    return {resource.canonical.rstrip("/") or "/" for resource in request.app.router.resources()}
+
+
 def _takers(request: web.Request) -> str:
-    """Name similar paths that take the method: an unknown action looks like an id."""
+    """Name similar paths that take the method."""
     kind = request.path.split("/")[:3]
     takers = {
-        route.resource.canonical
+        route.resource.canonical.rstrip("/")
         for route in request.app.router.routes()
         if route.resource is not None and route.method == request.method
     }

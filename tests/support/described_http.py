@@ -14,7 +14,7 @@ def check_described(method: str, path: str, status: int, kind: str, body: Any) -
     if path == PATH:
         # A schema of the description itself is no part of it.
         return
-    operation = operation_of(method, path.partition("?")[0])
+    operation = operation_of(method, path.partition("?")[0].rstrip("/"))
     if operation is None:
         assert status in (400, 404, 405, 421), f"{method} {path} is not described"
         return

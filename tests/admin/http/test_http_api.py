@@ -1,5 +1,6 @@
 """The HTTP listener of controllers, used by a client over a socket."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -94,6 +95,7 @@ def check_problem(answer: Answer, status: int, *words: str) -> None:
     """An error of the one shape, whose detail has these words."""
     assert (answer.status, answer.kind) == (status, PROBLEM)
     assert answer.body["status"] == status
+    assert re.fullmatch(r"urn:metaquorum:problem:[a-z0-9-]+", answer.body["type"])
     assert answer.body["title"]
     for word in words:
         assert word in answer.body["detail"]
@@ -247,6 +249,14 @@ async def test_unknown_paths_and_methods_are_problems_too(tmp_path: Path) -> Non
         check_problem(await http._send("DELETE", "/v1/reassignments"), 405, "DELETE")
         too_large = BytesIO(b" " * (PLAN_BYTES_MAX + 1))
         check_problem(await http.post_text("/v1/reassignments", too_large), 413)
+
+
+async def test_a_trailing_slash_changes_nothing(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        for path in ("/v1/quorum", "/v1/reassignments", "/v1/brokers/7"):
+            plain, slashed = await http.get(path), await http.get(f"{path}/")
+            assert (slashed.status, slashed.body.keys()) == (plain.status, plain.body.keys())
+        check_problem(await http.post("/v1/quorum/", {}), 405, "takes GET, HEAD, not POST")
 
 
 async def test_a_parameter_that_is_not_understood_is_never_ignored(tmp_path: Path) -> None:

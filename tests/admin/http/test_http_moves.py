@@ -13,6 +13,7 @@ from tests.controller.apis.test_kafka_transfer import at_rest
 from tests.controller.controller_commands import asked, isr, join, move, topic
 from tests.support.controllers import Node, a_controller, controllers
 
+BASE = "/v1/reassignments"
 MOVE = "/v1/reassignments/1"
 CANCEL = "/v1/reassignments:cancel"
 NESTED = json.loads("[" * 400 + "]" * 400)
@@ -294,7 +295,15 @@ async def test_a_rollback_says_where_it_is_told_of(tmp_path: Path) -> None:
         ),
         ("POST", CANCEL, {"moves": [7]}, 404, "there is no move 7"),
         ("POST", MOVE, None, 405, "takes DELETE, GET, HEAD, PATCH, not POST"),
-        ("POST", f"{MOVE}:explode", None, 405, "/v1/reassignments/{id}:pause, /v1/reassignments"),
+        (
+            "POST",
+            f"{MOVE}:explode",
+            None,
+            404,
+            "no action :explode; there are :cancel, :pause",
+        ),
+        ("GET", f"{MOVE}:explode", None, 404, "no action :explode"),
+        ("POST", f"{BASE}:explode", None, 404, f"{BASE} has no action :explode; there are :can"),
     ],
 )
 async def test_invalid_requests_about_moves_are_problems_in_one_sentence(

@@ -94,6 +94,19 @@ async def test_a_node_with_a_full_disk_answers_at_once_that_it_knows_no_leader(
         check_problem(answer, 503, "no active controller", "before there is room on its disk")
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_after_the_time_of_an_election_every_request_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr("controller.apis.router.LEADERLESS_MS_MAX", 0)
+    async with (
+        controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes,
+        http_door(nodes[1], wait_seconds=3_600) as http,
+    ):
+        path = "/v1/reassignments" if method == "GET" else "/v1/reassignments:pause"
+        check_problem(await http._send(method, path), 503, "no active controller", "no leader")
+
+
 async def test_a_leader_that_never_answers_leaves_the_outcome_of_a_change_unknown(
     tmp_path: Path,
 ) -> None:
