@@ -125,6 +125,7 @@ NEEDS: Final[Mapping[int, Needs]] = MappingProxyType(
             parts=(
                 (DESCRIBE_CLUSTER, "for a capability that reads"),
                 (ALTER_CLUSTER, "for one that changes something"),
+                (ALTER_TOPIC, "and the like for one topic, as for Kafka's own requests"),
             )
         ),
     }

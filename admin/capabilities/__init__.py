@@ -7,7 +7,15 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from admin.capabilities import brokers, decommission, moves, plans, quorum, reassignments
+from admin.capabilities import (
+    brokers,
+    decommission,
+    moves,
+    plans,
+    quorum,
+    reassignments,
+    topic_admin,
+)
 from admin.capabilities.schema import Context, Request, check, encode
 from admin.faults import Refused
 from controller.service import Service
@@ -23,7 +31,7 @@ LONG_BODY_BYTES: Final = 32 * 1024
 CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
     {
         kind.NAME: kind
-        for module in (brokers, reassignments, moves, plans, decommission, quorum)
+        for module in (brokers, topic_admin, reassignments, moves, plans, decommission, quorum)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, Request) and "NAME" in vars(kind)
     }
@@ -75,9 +83,10 @@ async def handle(
         request = await asyncio.to_thread(decode_request, name, body)
     else:
         request = decode_request(name, body)
-    right = request.needs().right
-    if not access.may(right):
-        raise Refused(request.failing(), right.error.code, access.refusal(right))
+    needs = request.needs()
+    refusal = needs.refusal(access)
+    if refusal is not None:
+        raise Refused(request.failing(), needs.right.error.code, refusal)
     answer = await carry_out(
         request, Context(service=service, who=who, stale=stale, timeout_ms=timeout_ms)
     )

@@ -3,13 +3,13 @@
 A listener that knows roles derives them from the right; an authorizer takes the right itself.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from statemachine.security import rights
-from statemachine.security.authorizer import Operation
-from statemachine.security.rights import Right
+from statemachine.security.authorizer import CLUSTER_NAME, Operation
+from statemachine.security.rights import Access, Right
 
 
 class Role(StrEnum):
@@ -30,6 +30,10 @@ class Needs:
     """The right that a request needs."""
 
     right: Right
+    resource: str = CLUSTER_NAME
+    """The name of what the right is needed on."""
+    on_cluster: Right | None = None
+    """The right on the cluster that stands for the one on every resource, as in Kafka."""
     changes_voters: bool = False
     """True if it changes the voters. Kafka has one operation for moves and for this, and a role
     tells them apart."""
@@ -39,7 +43,20 @@ class Needs:
         """The lowest role that may do it."""
         if self.changes_voters:
             return Role.ADMIN
-        return Role.VIEWER if self.right.operation is Operation.DESCRIBE else Role.OPERATOR
+        reads = self.right.operation in (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+        return Role.VIEWER if reads else Role.OPERATOR
+
+    def on(self, resource: str) -> "Needs":
+        """The same right on the resource of this name."""
+        return replace(self, resource=resource)
+
+    def refusal(self, access: Access) -> str | None:
+        """Return why a principal may not do it, or None."""
+        if self.on_cluster is not None and access.may(self.on_cluster, is_told=False):
+            return None
+        if access.may(self.right, self.resource):
+            return None
+        return access.refusal(self.right, self.resource)
 
     def __str__(self) -> str:
         return str(self.right)
@@ -50,3 +67,9 @@ ALTER_CLUSTER: Final = Needs(rights.ALTER_CLUSTER)
 """Moves, the leader of the quorum, and the maintenance of brokers: Kafka authorizes them all as
 AlterPartitionReassignments and UnregisterBroker are authorized."""
 ALTER_VOTERS: Final = Needs(rights.ALTER_CLUSTER, changes_voters=True)
+CREATE_TOPIC: Final = Needs(rights.CREATE_TOPIC, on_cluster=rights.CREATE_CLUSTER)
+DELETE_TOPIC: Final = Needs(rights.DELETE_TOPIC, on_cluster=rights.DELETE_CLUSTER)
+ALTER_TOPIC: Final = Needs(rights.ALTER_TOPIC)
+DESCRIBE_TOPIC: Final = Needs(rights.DESCRIBE_TOPIC)
+ALTER_TOPIC_CONFIGS: Final = Needs(rights.ALTER_TOPIC_CONFIGS)
+DESCRIBE_TOPIC_CONFIGS: Final = Needs(rights.DESCRIBE_TOPIC_CONFIGS)

@@ -42,6 +42,8 @@ from admin.capabilities.plans import ChangeReplicationFactor, GeneratePlan
 from admin.capabilities.quorum import AlterVoters, Voters
 from admin.capabilities.reassignments import BeginMove, BegunMove, ListReassignments
 from admin.capabilities.schema import Request, json_of
+from admin.capabilities.topic_admin import BASE as TOPICS
+from admin.capabilities.topic_admin import CreatedTopic, CreateTopic
 from admin.faults import Refused
 from admin.http import openapi
 from admin.http.access import Access
@@ -361,6 +363,19 @@ def _check_registered(answer: PlanResult) -> None:
         raise kafka_problem(404, "No such broker", detail, Error.BROKER_ID_NOT_REGISTERED.code)
 
 
+# --- topics ----------------------------------------------------------------------------------
+
+
+async def topic_created(
+    _request: web.Request, _asked: CreateTopic, answer: CreatedTopic
+) -> web.Response:
+    """The topic: 201 with its location; 200 for a dry run."""
+    response = as_json(json_of(answer), status=200 if answer.dry_run else 201)
+    if not answer.dry_run:
+        response.headers["Location"] = f"{TOPICS}/{answer.name}"
+    return response
+
+
 # --- brokers and voters ----------------------------------------------------------------------
 
 
@@ -407,5 +422,6 @@ RESPONSES: Final[Mapping[type[Request[Any]], Respond]] = {
     UncordonBrokers: cordoned,
     UnregisterBrokers: unregistered,
     AlterVoters: voters_altered,
+    CreateTopic: topic_created,
 }
 """Capabilities whose HTTP response differs from the answer; the reference has the docstrings."""

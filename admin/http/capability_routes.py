@@ -145,7 +145,9 @@ def _fields_in(body: bytearray, known: Any) -> dict[str, Any]:
 
 
 def _in_path(text: str, type_: Any, field: str) -> Any:
-    """The value of a field in the path: an id, or the only one of a list."""
+    """The value of a field in the path: a name, an id, or the only one of a list."""
+    if _plain(type_) is str:
+        return text
     number = id_in(text, "move" if field.startswith("move") else "broker")
     return (number,) if get_origin(_plain(type_)) is tuple else number
 

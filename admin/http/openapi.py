@@ -16,6 +16,7 @@ from admin.capabilities import CAPABILITIES
 from admin.capabilities.moves import BASE
 from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER, Needs
 from admin.capabilities.schema import Request, Route
+from admin.capabilities.topic_admin import CreateTopic
 from admin.http.answers import NewMove, ProblemDetails, ReassignmentsAndMoves, body_of
 from admin.plan_file import MoveFile, PlanFile
 
@@ -152,7 +153,9 @@ def _of_route(
         "tags": [_tag(route.path)],
         "parameters": parameters,
         **given,
-        "responses": _responses(schemas, body_of(kind, route), is_changed=kind.CHANGES),
+        "responses": _responses(
+            schemas, body_of(kind, route), is_changed=kind.CHANGES, creates=kind is CreateTopic
+        ),
     }
 
 
@@ -243,10 +246,14 @@ def _body(schema: Mapping[str, Any], *, required: bool) -> dict[str, Any]:
     return {"required": required, "content": {_JSON: {"schema": schema}}}
 
 
-def _responses(schemas: _Schemas, body: type[Struct], *, is_changed: bool) -> dict[str, Any]:
+def _responses(
+    schemas: _Schemas, body: type[Struct], *, is_changed: bool, creates: bool = False
+) -> dict[str, Any]:
     content = {_JSON: {"schema": schemas.ref(body)}}
     done: dict[str, Any] = {"200": {"description": _summary(body), "content": content}}
-    if is_changed:
+    if creates:
+        done["201"] = {"description": "Created; Location names it", "content": content}
+    elif is_changed:
         under_way = {"description": "Under way; Location names it", "content": content}
         done["202"] = under_way
     problem = {"application/problem+json": {"schema": schemas.ref(ProblemDetails)}}

@@ -31,6 +31,8 @@ _STATUS: Final[Mapping[int, int]] = MappingProxyType(
         ErrorCode.DUPLICATE_RESOURCE: 422,
         ErrorCode.BROKER_ID_NOT_REGISTERED: 404,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
+        ErrorCode.TOPIC_ALREADY_EXISTS: 409,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: 403,
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED: 403,
     }
 )

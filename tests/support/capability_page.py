@@ -24,7 +24,7 @@ NOT_CONTROLLER or REQUEST_TIMED_OUT while no controller is active. Over HTTP the
 the fields of the answer, unless the row "HTTP response" describes another one. `GET /openapi.json`
 describes the same as OpenAPI 3.1, for programs and for generators of clients.
 `needs` is the operation of Kafka's ACLs, and the role of an HTTP token (`docs/security.md`); a dry
-run needs what reads need.
+run needs what reads need, except on topics, where it needs what the change needs, as in Kafka.
 """
 
 

@@ -11,6 +11,7 @@ from admin.client.admin_client import AdminClient
 from statemachine.security.authorization import AuthorizerConfig
 from tests.admin.http.test_http_api import check_problem, http_door
 from tests.controller.apis.test_kafka_authorization import set_acls
+from tests.controller.controller_commands import join
 from tests.support.acl_rights import acl
 from tests.support.controllers import a_controller, active, controllers
 
@@ -47,6 +48,28 @@ async def test_the_right_of_the_capability_is_needed(
     ]
     assert {each["host"] for each in lines} == {"127.0.0.1"}
     assert lines[-1]["offset"] > 0
+
+
+@pytest.mark.parametrize(("on", "name"), [("TOPIC", "orders"), ("CLUSTER", None)])
+async def test_a_topic_needs_the_rights_that_kafkas_own_requests_need(
+    tmp_path: Path, on: str, name: str | None
+) -> None:
+    async with (
+        a_controller(tmp_path, authorizer=AuthorizerConfig()) as node,
+        http_door(node) as http,
+    ):
+        await join(node.controller, 101)
+        orders = {"name": "orders", "partitions": 1, "replication_factor": 1}
+        for path in ("/v1/topics?dry_run=true", "/v1/topics"):
+            denied = await http.post(path, orders)
+            check_problem(denied, 403, "User:ANONYMOUS needs CREATE on TOPIC orders")
+        await set_acls(node, acl(NOBODY, f"CREATE {on}", name), acl(NOBODY, f"DELETE {on}", name))
+        assert (await http.post("/v1/topics", orders)).status == 201
+        others = await http.post("/v1/topics", orders | {"name": "others"})
+        assert others.status == (201 if on == "CLUSTER" else 403)
+        check_problem(await http.get("/v1/topics/orders/configs"), 403, "DESCRIBE_CONFIGS on TOPIC")
+        check_problem(await http.get("/v1/topics/nothing"), 403, "needs DESCRIBE on TOPIC nothing")
+        assert (await http._send("DELETE", "/v1/topics/orders")).status == 200
 
 
 async def test_the_line_of_a_forwarded_request_says_that_it_came_by_http(
