@@ -121,6 +121,8 @@ class AlterPartitionManager(PartitionListener):
                 self._work.clear()
 
     async def _propose(self, batch: Batch, epoch: int) -> None:
+        # Before the request: the metadata may show the new ISRs before their answer comes.
+        in_sync = {each: len(each.role.assignment.isr) for each in batch}
         try:
             answer = await self._controllers.ask(
                 ApiKey.ALTER_PARTITION,
@@ -134,8 +136,23 @@ class AlterPartitionManager(PartitionListener):
             await self._backoff.wait()
             return
         self._backoff.reset()
+        self._count(batch, in_sync, answer)
         if self._settle(batch, answer):
             await asyncio.sleep(ALTER_PARTITION_RETRY_MS / 1_000)
+
+    def _count(self, batch: Batch, in_sync: Mapping[Partition, int], answer: Any) -> None:
+        """Count the ISRs that have become smaller or larger."""
+        committed = {
+            PartitionKey(topic.topic_id, each.partition_index): len(each.isr)
+            for topic in answer.topics
+            for each in topic.partitions
+            if each.error_code == 0
+        }
+        traffic = self._manager.traffic
+        for partition in batch:
+            change = committed.get(partition.key, in_sync[partition]) - in_sync[partition]
+            traffic.isr_shrinks += change < 0
+            traffic.isr_expands += change > 0
 
     def _settle(self, batch: Batch, answer: Any) -> bool:
         """Pass each answer to its partition; return whether some proposals must be retried."""

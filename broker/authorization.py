@@ -89,6 +89,10 @@ class BrokerRights:
             return UNLIMITED
         return self._authorization.access(requester_of(request))
 
+    def access_of(self, requester: Requester) -> Access:
+        """Return the rights of a requester that is not at a Kafka listener."""
+        return UNLIMITED if self._authorization is None else self._authorization.access(requester)
+
     def may_act(self, request: InboundRequest) -> bool:
         """Return True if the sender has CLUSTER_ACTION: if it is a node."""
         if self._authorization is None:

@@ -8,7 +8,7 @@ listener, sync the logs, and only then write the clean-shutdown file.
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from uuid import UUID
 
@@ -57,7 +57,7 @@ class BrokerServer:
         config.credentials.source = ImageCredentials(
             lambda: self.image, DelegationTokens(config.tokens).hmac_or_none
         )
-        self._opened = open_quorum(
+        self.opened = open_quorum(
             config.quorum,
             self._metadata,
             stack,
@@ -65,7 +65,7 @@ class BrokerServer:
             wall_clock=wall_ms,
             rng=rng,
         )
-        self._metadata.read_from(self._opened.quorum.replica)
+        self._metadata.read_from(self.opened.quorum.replica)
         previous_epoch = take_clean_shutdown(config.quorum.folder)
         self._disk = DiskThread()
         stack.callback(self._disk.close)
@@ -76,10 +76,10 @@ class BrokerServer:
             frame_bytes_max=REQUEST_BYTES_MAX,
             large_requests_bytes_max=LARGE_REQUESTS_BYTES_MAX,
         )
-        self._server = Server(
+        self.server = Server(
             self._gate, offered=OFFERED, name="kafka", clock_ms=monotonic_ms, limits=limits
         )
-        stack.push_async_callback(self._server.close, within_ms=LISTENER_CLOSE_MS)
+        stack.push_async_callback(self.server.close, within_ms=LISTENER_CLOSE_MS)
         # Heartbeats never wait behind other requests; a forwarded client request, which may take
         # long, never delays those of the broker.
         heartbeats, self._controllers, self._forwarding = (
@@ -94,20 +94,20 @@ class BrokerServer:
             image=self.image,
             disk=self._disk,
             clock=monotonic_ms,
-            sweeper=self._opened.sweeper,
+            sweeper=self.opened.sweeper,
         )
         self.assignments = AssignmentsManager(
             self.manager,
             self._controllers,
-            self._opened.directory_id,
+            self.opened.directory_id,
             on_settled=self._on_settled,
         )
         self.lifecycle = BrokerLifecycleManager(
             config,
             heartbeats,
             incarnation_id=UUID(int=rng.getrandbits(128), version=4),
-            cluster=self._opened.cluster,
-            directory_id=self._opened.directory_id,
+            cluster=self.opened.cluster,
+            directory_id=self.opened.directory_id,
             listeners=lambda: self.listeners,
             metadata_offset=lambda: self.image.end_offset - 1,
             on_epoch=self._on_epoch,
@@ -116,6 +116,8 @@ class BrokerServer:
             previous_epoch=previous_epoch,
             copies=self.manager.copy_reports,
         )
+        # Clients are served, and so the gate is opened, once the metadata is known.
+        self.rights = broker_rights(config.authorizer, self.image, self.lifecycle.unfenced.is_set)
 
     @classmethod
     async def open(
@@ -131,8 +133,13 @@ class BrokerServer:
         config.inter_broker.check()
         for each in config.listeners:
             with binding("listeners", each.address):
-                broker.listeners = (*broker.listeners, await listen_at(broker._server, each))
+                broker.listeners = (*broker.listeners, await listen_at(broker.server, each))
         return broker
+
+    @property
+    def is_metadata_ready(self) -> bool:
+        """True once the image has everything that was committed when this broker started."""
+        return self._metadata.is_ready
 
     @property
     def port(self) -> int:
@@ -145,10 +152,9 @@ class BrokerServer:
         Raises `LogFailure` when a disk fails and `RegistrationRejected` when the controller refuses
         the broker for good.
         """
-        opened, manager, disk = self._opened, self.manager, self._disk
+        opened, manager, disk = self.opened, self.manager, self._disk
         proposer = AlterPartitionManager(manager, self._controllers)
-        # Clients are served, and so the gate is opened, once the metadata is known.
-        rights = broker_rights(self.config.authorizer, self.image, self.lifecycle.unfenced.is_set)
+        rights = self.rights
         fetch = FetchApi(manager, opened.sweeper, rights)
         producer_ids = ProducerIdManager(manager, self._controllers, rights)
         async with asyncio.TaskGroup() as group:
@@ -188,7 +194,7 @@ class BrokerServer:
             await _cancel([lifecycle])
             await self.lifecycle.controlled_shutdown()
             fetch.dismiss()
-            await self._server.close(within_ms=LISTENER_CLOSE_MS)
+            await self.server.close(within_ms=LISTENER_CLOSE_MS)
             # From here on no change may open a partition or start a fetcher.
             self._metadata.on_change = None
             await forwarder.close()
@@ -233,11 +239,11 @@ class BrokerServer:
             BrokerApis(
                 self.config,
                 self.manager,
-                cluster_id=self._opened.cluster.id,
+                cluster_id=self.opened.cluster.id,
                 fetch=fetch,
                 producer_ids=producer_ids,
                 forwarder=forwarder,
-                discover=self._opened.gossiper.asked,
+                discover=self.opened.gossiper.asked,
                 wall_clock=wall_ms,
                 rights=rights,
             )
@@ -254,21 +260,27 @@ class BrokerServer:
         )
 
     def _controller_channel(self, stack: AsyncExitStack) -> NodeToControllerChannelManager:
-        channel = self._opened.controller_channel(
+        channel = self.opened.controller_channel(
             f"broker-{self.config.quorum.node_id}", random.Random(self._rng.getrandbits(64))
         )
         stack.push_async_callback(channel.close)
         return channel
 
 
-def main(config: BrokerConfig) -> int:
+Beside = Callable[[BrokerServer, AsyncExitStack], Awaitable[None]]
+"""Starts something that runs beside a broker, and is closed by the stack after it."""
+
+
+def main(config: BrokerConfig, beside: Beside | None = None) -> int:
     """Run a broker until SIGTERM or SIGINT; return the exit code of the process."""
-    return run_process(lambda: _run(config), RegistrationRejected)
+    return run_process(lambda: _run(config, beside), RegistrationRejected)
 
 
-async def _run(config: BrokerConfig) -> None:
+async def _run(config: BrokerConfig, beside: Beside | None) -> None:
     async with AsyncExitStack() as stack:
         broker = await BrokerServer.open(config, stack, rng=random.SystemRandom())
+        if beside is not None:
+            await beside(broker, stack)
         await broker.run(stop_event())
 
 

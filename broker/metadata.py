@@ -47,6 +47,11 @@ class MetadataFollower:
             self.catch_up()
 
     @property
+    def is_ready(self) -> bool:
+        """True once the image has everything that was committed when this node started."""
+        return self._loader.is_ready
+
+    @property
     def is_behind(self) -> bool:
         return self._loader.is_behind
 

@@ -44,6 +44,31 @@ from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESO
 logger = logging.getLogger(__name__)
 
 
+class Traffic:
+    """The counters of a broker since its start: bytes of records, and changes of ISRs."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "isr_expands",
+        "isr_shrinks",
+        "replication_bytes_in",
+        "replication_bytes_out",
+    )
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        """Appended for producers."""
+        self.bytes_out = 0
+        """Sent to consumers."""
+        self.replication_bytes_in = 0
+        """Copied from leaders."""
+        self.replication_bytes_out = 0
+        """Sent to followers."""
+        self.isr_shrinks = 0
+        self.isr_expands = 0
+
+
 class ReplicaManager:
     """The partitions of this broker and their host; belongs to the event loop."""
 
@@ -69,6 +94,7 @@ class ReplicaManager:
         self.failed: dict[PartitionKey, str] = {}
         """The partitions whose log cannot be opened, with the error."""
         self.throttles = ReplicationQuotas()
+        self.traffic = Traffic()
         self.copies = CopyReports()
         self.listeners: list[PartitionListener] = []
         """Add them before `run`."""

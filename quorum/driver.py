@@ -9,12 +9,16 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter
 from typing import Any, Final, TypeVar
 
 from quorum.core.effects import ReadRefusal
 from quorum.core.events import LeaderUnreachable
 from quorum.core.messages import ChangeResponse, TransferRequest, VoterRequest
+from quorum.core.node import QuorumNode
+from quorum.core.roles import Candidate, Prospective
 from quorum.core.vocabulary import Offset, ReplicaId
+from quorum.histogram import DISK_SECONDS, ELECTION_SECONDS, Histogram
 from quorum.log.disk_thread import DiskThread
 from quorum.ports import Clock, Rpc
 from quorum.replica import Replica
@@ -26,6 +30,55 @@ FAREWELL_SECONDS_MAX: Final = 0.3
 
 
 T = TypeVar("T")
+
+
+class QuorumTimes:
+    """The durations of commits, elections and fail-overs, as this node has seen them."""
+
+    def __init__(self) -> None:
+        self.commits = Histogram(DISK_SECONDS)
+        """From an append on the leader to its commit; one append at a time is measured, so that
+        the others cost nothing."""
+        self.elections = Histogram(ELECTION_SECONDS)
+        """From the moment when this node stood until it led."""
+        self.failovers = Histogram(ELECTION_SECONDS)
+        """From the loss of a leader until the next one was known."""
+        self.leader_changes = 0
+        """How often this node has learned of a leader."""
+        self._log_end = Offset(0)
+        self._measured: Offset | None = None
+        """The end of the append whose commit is awaited."""
+        self._began_seconds = 0.0
+        self._stood_at_ms: int | None = None
+
+    def on_turn(self, node: QuorumNode, began_seconds: float) -> None:
+        """Note the appends and commits of a turn that began then, by `perf_counter`."""
+        if node.epoch_start is None:
+            self._measured = None
+            return
+        end = node.log_end.offset
+        if self._measured is None and end > self._log_end:
+            self._measured, self._began_seconds = end, began_seconds
+        self._log_end = end
+        if self._measured is not None and (node.high_watermark or 0) >= self._measured:
+            self._measured = None
+            self.commits.observe(perf_counter() - self._began_seconds)
+
+    def on_no_leader(self, node: QuorumNode, now_ms: int) -> None:
+        """Note whether this node stands; called as long as no leader is known."""
+        if self._stood_at_ms is None and isinstance(node.role, Prospective | Candidate):
+            self._stood_at_ms = now_ms
+
+    def on_leader(self, node: QuorumNode, now_ms: int, lost_at_ms: int | None) -> None:
+        """Note that a leader is known; `lost_at_ms` is when the one before was lost."""
+        self.leader_changes += 1
+        if lost_at_ms is not None:
+            self.failovers.observe((now_ms - lost_at_ms) / 1_000)
+        if node.leader == node.me.id:
+            # A lone voter stands and wins within one turn.
+            stood_at_ms = now_ms if self._stood_at_ms is None else self._stood_at_ms
+            self.elections.observe((now_ms - stood_at_ms) / 1_000)
+        self._stood_at_ms = None
 
 
 class Quorum:
@@ -51,6 +104,9 @@ class Quorum:
         self._waiting: set[asyncio.Future[Any]] = set()
         self._leader_known: ReplicaId | None = None
         self._leaderless_since_ms = clock()
+        self._lost_at_ms: int | None = None
+        """When the last leader was lost; None before the first one."""
+        self.times = QuorumTimes()
 
     @property
     def leader(self) -> ReplicaId | None:
@@ -60,6 +116,11 @@ class Quorum:
     def leaderless_ms(self) -> int:
         """The time since this node knew a leader; 0 while it knows one."""
         return 0 if self.leader is not None else self._clock() - self._leaderless_since_ms
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the node's monotonic clock."""
+        return self._clock()
 
     @property
     def now_wall_ms(self) -> int:
@@ -162,8 +223,10 @@ class Quorum:
             self._ended.set_result(None)
             return
         replica = self.replica
+        began_seconds = perf_counter()
         try:
             replica.turn()
+            self.times.on_turn(self.node, began_seconds)
             self._tell()
             self._arm(self._loop, replica.deadline_ms)
         except Exception as failure:  # noqa: BLE001 - it is not swallowed: `run` raises it
@@ -178,9 +241,16 @@ class Quorum:
         if farewell is not None and self.replica.farewell_is_said and not farewell.done():
             farewell.set_result(None)
         leader = self.node.leader
+        if leader is None:
+            self.times.on_no_leader(self.node, self._clock())
         if leader != self._leader_known:
             self._leader_known = leader
-            self._leaderless_since_ms = self._clock()
+            now_ms = self._leaderless_since_ms = self._clock()
+            if leader is None:
+                self._lost_at_ms = now_ms
+            else:
+                self.times.on_leader(self.node, now_ms, self._lost_at_ms)
+                self._lost_at_ms = None
             logger.info("%s", self.node)
             if self._leader_watch is not None and not self._leader_watch.done():
                 self._leader_watch.set_result(None)

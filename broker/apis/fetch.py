@@ -91,6 +91,7 @@ class DelayedFetch:
         self.request = request
         self._message = message
         self._now_ms = manager.now_ms
+        self._traffic = manager.traffic
         self._throttle = manager.throttles.leader
         self.deadline_ms = 0
         self.replica_id, self.replica_epoch = _replica(message, request.api_version)
@@ -255,7 +256,14 @@ class DelayedFetch:
                 is_first = False
                 if is_throttled:
                     self._throttle.take(len(data), self._now_ms())
+        self._count_sent(sum(map(len, records.values())))
         self._respond(ErrorCode.NONE, records)
+
+    def _count_sent(self, size_bytes: int) -> None:
+        if self.is_replica:
+            self._traffic.replication_bytes_out += size_bytes
+        else:
+            self._traffic.bytes_out += size_bytes
 
     def fail(self, code: ErrorCode) -> None:
         """Respond with an error for the whole request."""

@@ -106,6 +106,7 @@ class ProduceApi:
         if isinstance(result, ErrorCode):
             settle(_failed(result))
             return
+        self._manager.traffic.bytes_in += len(data.records)
         outcome = Outcome(
             ErrorCode.NONE, result.base_offset, result.append_time_ms, partition.log.start
         )

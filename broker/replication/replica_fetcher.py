@@ -130,6 +130,7 @@ class ReplicaFetcher:
                     continue
                 if not self._state.is_awaited(partition, position):
                     continue
+                self._manager.traffic.replication_bytes_in += len(each.records or b"")
                 cut_at = self._state.apply(partition, _response_of(each))
                 if cut_at is not None:
                     partition.begin_truncation()

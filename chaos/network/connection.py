@@ -35,6 +35,7 @@ from quorum.transport.limits import ServerLimits
 from quorum.transport.outcomes import Cause, Failure, Reply
 from quorum.transport.peers import Peers
 from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.request_times import RequestTimes
 from quorum.transport.sweeper import Sweeper
 
 OFFERED: Final = {**VERSIONS, ApiKey.API_VERSIONS: VersionRange(0, 4)}
@@ -263,6 +264,7 @@ def _terms(handler: Handler, offered: Mapping[int, VersionRange], refusal_log: R
         limits=limits,
         admit=lambda _: None,
         release=lambda _: None,
+        times=RequestTimes(),
     )
 
 

@@ -146,6 +146,11 @@ class QuorumNode:
         return self._state.election.epoch
 
     @property
+    def voted_for(self) -> ReplicaKey | None:
+        """The candidate that has this node's vote in the epoch."""
+        return self._state.election.voted_for
+
+    @property
     def leader(self) -> ReplicaId | None:
         """The leader of the epoch, as far as this node knows."""
         return self._state.leader

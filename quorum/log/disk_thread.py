@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Final, TypeAlias, TypeVar
 
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
+from quorum.histogram import DISK_SECONDS, Histogram
 from quorum.log.filesystem import is_full
 from quorum.ports import DiskFull, Log, LogFailure
 
@@ -123,6 +124,8 @@ class DiskThread:
         self._queued: set[_Commit] = set()
         """The commits that the thread has not begun; it removes one before it begins."""
         self._pace = pace
+        self.commits = Histogram(DISK_SECONDS)
+        """The times of the commits, written and synced; the thread and the loop take turns."""
         self._here: list[_Commit] = []
         """The commits that the loop makes soon."""
         self._ends: dict[Log, Offset] = {}
@@ -221,14 +224,22 @@ class DiskThread:
         except Exception as failure:  # noqa: BLE001 - it is not swallowed but handed over
             self._hand_over(failure)
         else:
-            pace.took(perf_counter() - begun)
+            seconds = perf_counter() - begun
+            pace.took(seconds)
+            self.commits.observe(seconds)
             done(end)
 
     def _commit(self, commit: _Commit) -> None:
         # Requests from here on need another commit: this one may already have taken its batches.
         self._queued.remove(commit)
         log, done = commit
-        self._perform(log.commit, done)
+        self._perform(partial(self._timed, log.commit), done)
+
+    def _timed(self, commit: Callable[[], T]) -> T:
+        begun = perf_counter()
+        result = commit()
+        self.commits.observe(perf_counter() - begun)
+        return result
 
     def _perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
         """Perform `work`, repeatedly until there is room or the thread ends."""

@@ -8,9 +8,11 @@ without `sync`.
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import NamedTuple
 
 from quorum.core.vocabulary import Epoch, Offset
+from quorum.histogram import DISK_SECONDS, Histogram
 from quorum.log.filesystem import (
     FileSystem,
     cut_files,
@@ -42,6 +44,8 @@ class SegmentWriter:
 
     def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
+        self.syncs = Histogram(DISK_SECONDS)
+        """The times of the fsyncs of its files."""
         self._path: Path | None = None
         self._fd = -1
         self._unsynced = False
@@ -148,10 +152,12 @@ class SegmentWriter:
             return
         if self._unsynced:
             # Also the length of the file, without which it is not read.
+            begun = perf_counter()
             try:
                 self._fs.fdatasync(self._fd)
             except OSError as error:
                 raise failed_sync(error) from error
+            self.syncs.observe(perf_counter() - begun)
             self._unsynced = False
         if self._name_unsynced:
             sync_folder(self._path.parent, self._fs)

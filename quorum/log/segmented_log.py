@@ -21,6 +21,7 @@ from typing import NamedTuple, NoReturn
 from quorum.core.limits import SEGMENT_BYTES_MAX
 from quorum.core.messages import Batch
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
+from quorum.histogram import Histogram
 from quorum.log.append_times import AppendTimeWriter
 from quorum.log.filesystem import OS, FileSystem, FolderLock, make_folder, remove_some, usable
 from quorum.log.recovery import Cut, OnControl, recover
@@ -117,6 +118,11 @@ class SegmentedLog:
     def end(self) -> OffsetAndEpoch:
         """The epoch of the last batch (0 if there is none) and the log end offset."""
         return self._extent.end
+
+    @property
+    def syncs(self) -> Histogram:
+        """The times of the fsyncs of its segments."""
+        return self._writer.syncs
 
     @property
     def epochs(self) -> Sequence[tuple[Epoch, Offset]]:

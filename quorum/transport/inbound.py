@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Final, cast
 
 from quorum.protocol.api_versions import write_unsupported
@@ -40,6 +41,7 @@ from quorum.transport.limits import (
     ServerLimits,
 )
 from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.request_times import RequestTimes
 from quorum.transport.security.principal_mapping import NoRuleMatches
 from quorum.transport.security.protocols import UNPROTECTED, ListenerSecurity
 from quorum.transport.security.sasl_server import SASL_APIS, ServerSession
@@ -76,6 +78,7 @@ class InboundRequest:
         """The room that it takes among the large requests of the listener until it is answered."""
         self.small_bytes = 0
         """The same of a small request, among those of its connection."""
+        self.arrived_seconds: Final = perf_counter()
         self.on_gone: Callable[[], None] | None = None
         """Called if the connection closes before the answer; set by a handler that keeps the
         request."""
@@ -181,6 +184,8 @@ class Terms:
     admit: Callable[["InboundConnection"], str | None]
     """Takes a new connection; returns the reason to refuse it, or None."""
     release: Callable[["InboundConnection"], None]
+    times: RequestTimes
+    """The times of all requests of the listener."""
 
 
 class InboundConnection(asyncio.BufferedProtocol):
@@ -310,6 +315,7 @@ class InboundConnection(asyncio.BufferedProtocol):
 
     def answered(self, request: InboundRequest) -> None:
         """Send the response to `request`, and those that waited for it, if its turn has come."""
+        self._terms.times.observe(request.api_key, perf_counter() - request.arrived_seconds)
         self.give_back(request)
         self._small_bytes -= request.small_bytes
         if not self.is_open or not self._has_room():

@@ -15,6 +15,7 @@ from quorum.transport.descriptors import DescriptorShare
 from quorum.transport.inbound import Handler, InboundConnection, Terms
 from quorum.transport.limits import REPLACEABLE_SECONDS, ServerLimits
 from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.request_times import RequestTimes
 from quorum.transport.security.protocols import UNPROTECTED, ListenerSecurity
 from quorum.transport.security.tls_listener import TlsListener, open_sockets
 from quorum.transport.sweeper import Sweeper
@@ -79,12 +80,18 @@ class Server:
             limits=self._limits,
             admit=self._admit,
             release=self._release,
+            times=RequestTimes(),
         )
 
     @property
     def connections(self) -> int:
         """The number of open connections."""
         return len(self._connections)
+
+    @property
+    def times(self) -> RequestTimes:
+        """The times of all requests so far."""
+        return self._terms.times
 
     @property
     def large_requests_bytes(self) -> int:

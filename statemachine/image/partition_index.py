@@ -49,6 +49,11 @@ class PartitionIndex:
         self.delta: SchedulerDelta | None = None
         """The changes for the scheduler of an active controller, which reads and clears them."""
 
+    @property
+    def partition_count(self) -> int:
+        """The number of partitions."""
+        return len(self._topics) - len(self._free)
+
     def lose_delta(self) -> None:
         """Tell the scheduler that the image was rewound or replaced."""
         if self.delta is not None:

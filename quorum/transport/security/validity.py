@@ -27,6 +27,13 @@ class ValidityWarnings:
 
     def __init__(self) -> None:
         self._told: OrderedDict[tuple[str, tuple[int, ...]], None] = OrderedDict()
+        self.ends: dict[str, float] = {}
+        """When the first certificate of each place ends, in seconds of Unix time."""
+
+    @property
+    def first_end_s(self) -> float | None:
+        """The end of the first certificate of this process; None without any."""
+        return min(self.ends.values(), default=None)
 
     def check(self, place: str, version: tuple[int, ...], text: str, now_ms: int) -> None:
         """Log a warning for each certificate in a PEM that is not valid at `now_ms`, or not for
@@ -39,6 +46,9 @@ class ValidityWarnings:
         except ValueError:
             # A key without a certificate, or one that OpenSSL alone can read.
             return
+        ends = [each.not_valid_after_utc.timestamp() for each in certificates]
+        if ends:
+            self.ends[place] = min(ends)
         for each in certificates:
             fault = _fault(each, datetime.fromtimestamp(now_ms / 1_000, UTC))
             if fault is None:
