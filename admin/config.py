@@ -208,6 +208,13 @@ class HttpConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerNodeConfig(BrokerConfig):
+    """The settings of one broker, with those of its HTTP listener."""
+
+    http: HttpConfig | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The settings of one controller; `admin/settings.py` says what each means."""
 
@@ -239,7 +246,7 @@ class Config:
 
 def load(
     file: Path | None, environ: Mapping[str, str], overrides: Sequence[str] = ()
-) -> Config | BrokerConfig:
+) -> Config | BrokerNodeConfig:
     """Load the configuration of a controller or a broker. Raises `InvalidSetting`."""
     given = gather(file, environ, overrides)
     role = _role(given, file)
@@ -334,10 +341,6 @@ def _snapshots(values: Mapping[str, Any]) -> SnapshotLimits:
 
 
 def _controller(values: Mapping[str, Any]) -> Config:
-    if values["http.listener"] in [each.address for each in values["listeners"]]:
-        raise InvalidSetting(
-            f"http.listener and listeners are both {values['http.listener']}; each needs a port"
-        )
     main = _controller_listener(values, Role.CONTROLLER)
     credentials = LateCredentials()
     listeners = _listeners(values, main, main, credentials)
@@ -418,6 +421,8 @@ def _http(values: Mapping[str, Any], listeners: Sequence[Listener], main: str) -
     listener: Address | None = values["http.listener"]
     if listener is None:
         return None
+    if listener in [each.address for each in listeners]:
+        raise InvalidSetting(f"http.listener and listeners are both {listener}; each needs a port")
     advertised = _reachable(
         named(listeners, main), values["quorum.voters"] or {}, values["node.id"]
     )
@@ -564,7 +569,7 @@ def _inter_broker_listener(values: Mapping[str, Any]) -> str:
     return found[0]
 
 
-def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> BrokerConfig:
+def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> BrokerNodeConfig:
     controllers = _controller_listener(values, Role.BROKER)
     main = _inter_broker_listener(values)
     credentials = LateCredentials()
@@ -573,7 +578,8 @@ def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> BrokerConf
     to_controllers = _to_controllers(values, controllers, credentials)
     advertised = _reachable(among_brokers, values["quorum.voters"] or {}, values["node.id"])
     is_open = not (to_controllers.protocol or among_brokers.security.protocol)
-    return BrokerConfig(
+    return BrokerNodeConfig(
+        http=_http(values, listeners, main),
         quorum=replace(
             _quorum(values),
             # Nodes of another protocol could not ask it who is where.

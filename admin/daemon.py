@@ -16,13 +16,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from admin.capabilities import handle
-from admin.config import Config, HttpConfig
+from admin.config import Config
 from admin.formatted import Formatted, formatted
-from admin.http.access import Access, known_hosts
 from admin.http.app import make_app
 from admin.http.gateway import Gateway
-from admin.http.listener import HttpListener
-from admin.http.tokens import InvalidTokens, TokenFile
+from admin.http.start import http_exposures, listen_http
+from admin.monitoring.controller_monitor import ControllerMonitor
 from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
 from controller.apis.router import Router
@@ -39,12 +38,10 @@ from quorum.process import StartError, binding, run_process, stop_event
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.request_limits import METADATA_LOG_FETCH_BYTES_MAX
 from quorum.transport.audit_log import AuditLog
-from quorum.transport.exposure import exposures, is_local
+from quorum.transport.exposure import exposures
 from quorum.transport.limits import DESCRIPTORS_RESERVED, ServerLimits
 from quorum.transport.listener import Listener, listen_at, named
-from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.security.credentials import ImageCredentials, LateCredentials
-from quorum.transport.security.tls import TlsUnusable
 from quorum.transport.security.token_hmacs import DelegationTokens
 from quorum.transport.server import Server
 from statemachine.commands import RegisterController
@@ -114,17 +111,6 @@ async def _run(config: Config) -> None:
             await opened.quorum.stop()
 
 
-def http_exposures(http: HttpConfig | None) -> Iterator[str]:
-    """Yield a sentence if the HTTP listener is open without authentication or shows tokens."""
-    if http is None or is_local(http.listener.host):
-        return
-    where = f"The HTTP listener {http.listener} is open to other machines"
-    if http.tokens is None and not http.takes_certificates:
-        yield f"{where} without authentication: http.tokens.file is not set"
-    elif http.tokens is not None and http.tls is None:
-        yield f"{where} and takes bearer tokens without TLS"
-
-
 def _open(config: Config, parts: AsyncExitStack) -> tuple[QuorumController, Opened]:
     ids = random.SystemRandom()
     found = formatted(config.quorum.folder)
@@ -180,9 +166,18 @@ async def _listen(
         supported_features=SUPPORTED_FEATURES,
     )
     parts.push_async_callback(apis.close)
-    late = await _listen_kafka(config, apis, rights, is_loaded, parts)
-    gateway = Gateway(service, router, security=config.quorum.security)
-    await _listen_http(config, gateway, parts)
+    server = _server(config, apis, parts)
+    late = await _listen_kafka(config, server, rights, is_loaded)
+    http = config.http
+    if http is not None:
+        gateway = Gateway(service, router, security=config.quorum.security)
+        monitor = ControllerMonitor(service, opened, server)
+        await listen_http(
+            http,
+            lambda access: make_app(gateway, access, http.limits, monitor),
+            parts,
+            close_ms=CLOSE_MS,
+        )
     return late
 
 
@@ -298,13 +293,7 @@ def _places(config: Config) -> Iterator[tuple[Listener, tuple[str, int]]]:
             yield each, each.place
 
 
-async def _listen_kafka(
-    config: Config,
-    apis: ControllerApis,
-    rights: ControllerAuthorization,
-    is_loaded: Callable[[], bool],
-    parts: AsyncExitStack,
-) -> Coroutine[Any, Any, None]:
+def _server(config: Config, apis: ControllerApis, parts: AsyncExitStack) -> Server:
     http_connections_max = 0 if config.http is None else config.http.limits.connections_max
     limits = ServerLimits(
         connections_max=config.connections_max,
@@ -316,6 +305,15 @@ async def _listen_kafka(
         apis.handle, offered=OFFERED, name="kafka", clock_ms=monotonic_ms, limits=limits
     )
     parts.push_async_callback(server.close, within_ms=CLOSE_MS)
+    return server
+
+
+async def _listen_kafka(
+    config: Config,
+    server: Server,
+    rights: ControllerAuthorization,
+    is_loaded: Callable[[], bool],
+) -> Coroutine[Any, Any, None]:
     late = []
     for each in config.listeners:
         if rights.is_loaded or each.name in config.early_listeners:
@@ -346,35 +344,6 @@ async def _serve_once_loaded(
         with binding("listeners", each.address):
             await listen_at(server, each)
         logger.info("The ACLs are loaded; listening at %s", each)
-
-
-async def _listen_http(config: Config, gateway: Gateway, parts: AsyncExitStack) -> None:
-    http = config.http
-    if http is None:
-        return
-    try:
-        if http.tls is not None:
-            http.tls.check()
-        tokens = None if http.tokens is None else TokenFile(http.tokens)
-    except (TlsUnusable, InvalidTokens) as error:
-        raise StartError(str(error)) from None
-    refusals = RefusalLog("http", monotonic_ms)
-    access = Access(
-        known_hosts=known_hosts(*http.hosts),
-        tokens=tokens,
-        tls=http.tls,
-        refusals=refusals,
-    )
-    listener = HttpListener(
-        make_app(gateway, access, http.limits),
-        limits=http.limits,
-        refusals=refusals,
-        tls=http.tls,
-        close_ms=CLOSE_MS,
-    )
-    parts.push_async_callback(listener.close)
-    with binding("http.listener", http.listener):
-        await listener.start(*http.listener)
 
 
 async def _repeat(work: Callable[[], int]) -> None:

@@ -451,8 +451,8 @@ _ROWS: Final = (
     Setting(
         "http.listener",
         LISTENER,
-        "The address of the HTTP listener (`/v1/quorum`, ...). Without it there is none.",
-        only=Role.CONTROLLER,
+        "The address of the HTTP listener. A controller serves everything there, a broker probes "
+        "and metrics (`docs/metrics.md`). Without it there is none.",
     ),
     Setting(
         "http.connections.max",
@@ -460,7 +460,6 @@ _ROWS: Final = (
         "The maximum of open HTTP connections; further ones are closed.",
         default=_HTTP.connections_max,
         highest=CONNECTIONS_MAX,
-        only=Role.CONTROLLER,
     ),
     Setting(
         "http.connections.max.per.ip",
@@ -469,21 +468,18 @@ _ROWS: Final = (
         "it where all requests come from one proxy.",
         default=_HTTP.connections_max_per_ip,
         highest=CONNECTIONS_MAX,
-        only=Role.CONTROLLER,
     ),
     Setting(
         "http.allowed.hosts",
         HOSTS,
         "Further names under which clients reach the HTTP listener, such as that of a proxy. A "
         "request with another Host is answered 421.",
-        only=Role.CONTROLLER,
     ),
     Setting(
         "http.tokens.file",
         PATH,
         "The bearer tokens of the HTTP listener, written by `metaquorum http-tokens create`. With "
         "it, every request needs a token or a client certificate.",
-        only=Role.CONTROLLER,
     ),
     Setting(
         "log.dir",

@@ -10,6 +10,7 @@ import msgspec
 from admin.capabilities import (
     brokers,
     decommission,
+    health,
     moves,
     plans,
     quorum,
@@ -31,7 +32,16 @@ LONG_BODY_BYTES: Final = 32 * 1024
 CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
     {
         kind.NAME: kind
-        for module in (brokers, topic_admin, reassignments, moves, plans, decommission, quorum)
+        for module in (
+            brokers,
+            topic_admin,
+            reassignments,
+            moves,
+            plans,
+            decommission,
+            quorum,
+            health,
+        )
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, Request) and "NAME" in vars(kind)
     }

@@ -80,6 +80,8 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     """True if the absence of a leader is an answer, once it lasts longer than an election."""
     LOCAL: ClassVar[bool] = False
     """True if the node that is asked always answers from its own state."""
+    STALE_WITHOUT_LEADER: ClassVar[bool] = False
+    """True if, while no controller is active, the HTTP listener answers from its own node."""
     STALE: ClassVar[bool] = True
     """True if a client may ask any node for a stale answer, if it changes nothing."""
     ERRORS: ClassVar[tuple[Error | ErrorCode, ...]] = ()

@@ -44,7 +44,7 @@ def start(ctx: click.Context, file: Path | None, overrides: Sequence[str]) -> No
         from admin.daemon import main as run_controller
 
         ctx.exit(run_controller(config))
-    from broker.broker_server import main as run_broker
+    from admin.broker_daemon import main as run_broker
 
     ctx.exit(run_broker(config))
 

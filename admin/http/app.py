@@ -47,8 +47,8 @@ from admin.capabilities.topic_admin import CreatedTopic, CreateTopic
 from admin.faults import Refused
 from admin.http import openapi
 from admin.http.access import Access
-from admin.http.bodies import BODY_MEMORY, LIMITS, RESPONSE_MEMORY, bounded, read_body
-from admin.http.caller import CALLER
+from admin.http.base_app import base_app
+from admin.http.bodies import read_body
 from admin.http.capability_routes import (
     GATEWAY,
     Respond,
@@ -62,17 +62,17 @@ from admin.http.capability_routes import (
     key_of,
 )
 from admin.http.gateway import Gateway
-from admin.http.limits import Account, HttpLimits
+from admin.http.health import HEALTH, get_health
+from admin.http.limits import HttpLimits
 from admin.http.problems import (
     REPEATED,
-    Handler,
     Problem,
-    as_problems,
     kafka_problem,
     refusals_data,
     refused,
     refused_part,
 )
+from admin.monitoring.monitor import Monitor
 from admin.plan_file import InvalidPlan, parse_move, render_plan
 from statemachine.errors import Error
 from statemachine.limits import PLANNED_STEPS_SHOWN_MAX
@@ -81,21 +81,17 @@ RETRY_AFTER_SECONDS: Final = 2
 """The `Retry-After` of a decommission."""
 
 
-ACCESS: Final = web.AppKey("access", Access)
-
-
 def make_app(
     gateway: Gateway,
     access: Access,
     limits: HttpLimits = HttpLimits(),  # noqa: B008 - frozen
+    monitor: Monitor | None = None,
 ) -> web.Application:
-    """Make the application of one node."""
-    app = web.Application(middlewares=[bounded, as_problems, admitted])
+    """Make the application of one controller."""
+    app = base_app(access, limits, monitor)
     app[GATEWAY] = gateway
-    app[ACCESS] = access
-    app[LIMITS] = limits
-    for key in (BODY_MEMORY, RESPONSE_MEMORY):
-        app[key] = Account(limits.held_bytes_max, limits.held_bytes_max_per_ip)
+    if monitor is not None:
+        app.router.add_get(HEALTH, get_health)
     app.router.add_get(BASE, get_all)
     app.router.add_post(BASE, post_plan)
     app.router.add_get(f"{BASE}/{{id}}/rollback-plan", get_rollback_plan)
@@ -112,13 +108,6 @@ def _add_trailing_slashes(router: web.UrlDispatcher) -> None:
         path = route.resource.canonical
         if path.startswith("/v1/"):
             router.add_route(route.method, f"{path}/", route.handler)
-
-
-@web.middleware
-async def admitted(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Handle a request only if its caller is known and no other page sends it."""
-    request[CALLER] = request.app[ACCESS].admit(request)
-    return await handler(request)
 
 
 # --- moves -------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ BROKERS_MAX: Final = 50
 BASE_PORT: Final = 19_000
 FIRST_BROKER_ID: Final = 101
 HTTP_PORT_OFFSET: Final = 50
-"""The HTTP port of controller 1 is the base port plus this plus 1."""
-PORTS_SPANNED: Final = 200
+"""The HTTP port of a node is its Kafka port plus this."""
+PORTS_SPANNED: Final = 201
 
 # Below the range from which systems take the ports of outgoing connections, so that the port of a
 # node that is down for a moment stays free for it.
@@ -43,7 +43,8 @@ LOG_FILE: Final = "node.log"
 
 assert CONTROLLERS_MAX < HTTP_PORT_OFFSET
 assert HTTP_PORT_OFFSET + CONTROLLERS_MAX < FIRST_BROKER_ID
-assert FIRST_BROKER_ID + BROKERS_MAX <= PORTS_SPANNED
+assert BROKERS_MAX <= HTTP_PORT_OFFSET
+assert FIRST_BROKER_ID + BROKERS_MAX + HTTP_PORT_OFFSET <= PORTS_SPANNED
 
 
 class LocalError(Exception):
@@ -52,7 +53,7 @@ class LocalError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlan:
-    """One node: its role and its listeners. Only controllers have an HTTP listener."""
+    """One node: its role and its listeners. Brokers of Kafka have no HTTP listener."""
 
     role: Role
     id: int
@@ -215,18 +216,19 @@ def _new(wanted: Wanted, rng: random.Random) -> ClusterPlan:
         base_port = _free_base_port(ids, rng)
     return ClusterPlan(
         cluster_id=_cluster_id(rng),
-        nodes=tuple(_node(id, base_port) for id in ids),
+        nodes=tuple(_node(id, base_port, is_kafka=wanted.kafka is not None) for id in ids),
         kafka=wanted.kafka,
         is_secure=wanted.is_secure,
     )
 
 
-def _node(id: int, base_port: int) -> NodePlan:
+def _node(id: int, base_port: int, *, is_kafka: bool = False) -> NodePlan:
+    """Return the plan of a node; with `is_kafka` the brokers are Kafka's."""
     kafka = Address(HOST, base_port + id)
-    if id >= FIRST_BROKER_ID:
-        return NodePlan(role=Role.BROKER, id=id, kafka=kafka)
-    http = Address(HOST, base_port + HTTP_PORT_OFFSET + id)
-    return NodePlan(role=Role.CONTROLLER, id=id, kafka=kafka, http=http)
+    role = Role.BROKER if id >= FIRST_BROKER_ID else Role.CONTROLLER
+    has_http = role is Role.CONTROLLER or not is_kafka
+    http = Address(HOST, base_port + HTTP_PORT_OFFSET + id) if has_http else None
+    return NodePlan(role=role, id=id, kafka=kafka, http=http)
 
 
 def _free_base_port(ids: Sequence[int], rng: random.Random) -> int:
@@ -268,7 +270,10 @@ def _read(path: Path) -> ClusterPlan:
             raise LocalError(f"{path} has format {data['format']}; this program reads {FORMAT}")
         return ClusterPlan(
             cluster_id=str(data["cluster_id"]),
-            nodes=tuple(map(_node_of, [*data["controllers"], *data["brokers"]])),
+            nodes=(
+                *(_node_of(Role.CONTROLLER, each) for each in data["controllers"]),
+                *(_node_of(Role.BROKER, each) for each in data["brokers"]),
+            ),
             kafka=data.get("kafka_version"),
             is_secure=data.get("secure", False),
         )
@@ -279,9 +284,8 @@ def _read(path: Path) -> ClusterPlan:
         ) from error
 
 
-def _node_of(data: Mapping[str, Any]) -> NodePlan:
+def _node_of(role: Role, data: Mapping[str, Any]) -> NodePlan:
     http = parse_address(data["http"]) if "http" in data else None
-    role = Role.BROKER if http is None else Role.CONTROLLER
     return NodePlan(role=role, id=int(data["id"]), kafka=parse_address(data["kafka"]), http=http)
 
 

@@ -171,6 +171,11 @@ class LocalSecurity:
             "delegation.token.secret.key": self._token_key.read_text().strip(),
             **self._rights(plan),
         }
+        if node.http is not None:
+            common |= {
+                "listener.name.http.ssl.keystore.location": self._keystore(node),
+                "http.tokens.file": self.folder / FOLDER / TOKENS_FILE,
+            }
         own = f'username="{node.name}" password="{users[node.name]}"'
         plain = f"listener.name.{CONTROLLERS.lower()}.plain.sasl.jaas.config"
         if node.role is Role.BROKER:
@@ -190,8 +195,6 @@ class LocalSecurity:
             "listeners": f"{CONTROLLERS}://{node.kafka}",
             "sasl.enabled.mechanisms": f"PLAIN,{MECHANISM.mechanism}",
             plain: f"{_MODULES}.plain.PlainLoginModule required {own} {known};",
-            "listener.name.http.ssl.keystore.location": self._keystore(node),
-            "http.tokens.file": self.folder / FOLDER / TOKENS_FILE,
         }
 
     def _rights(self, plan: ClusterPlan) -> Mapping[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from admin.config import Config, load
-from admin.daemon import http_exposures
+from admin.http.start import http_exposures
 from quorum.transport.exposure import exposures, is_local
 
 PLAIN_USERS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="b";'

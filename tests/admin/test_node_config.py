@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from admin.config import Config, load
+from admin.config import BrokerNodeConfig, Config, load
 from admin.settings import SETTINGS, InvalidSetting, as_markdown
 from broker.config import BrokerConfig
 from quorum.core.vocabulary import ReplicaId
@@ -386,3 +386,17 @@ def test_tls_of_http_is_set_by_its_own_settings_alone(tmp_path: Path) -> None:
         ),
     ):
         assert said in refusal(properties(tmp_path, {**CONTROLLER, **http, **more}))
+
+
+def test_a_broker_has_an_http_listener_by_the_same_settings(tmp_path: Path) -> None:
+    http = {"http.listener": "127.0.0.1:8080", "http.tokens.file": "/tokens"}
+    config = load(properties(tmp_path, {**BROKER, **http}), {})
+    assert isinstance(config, BrokerNodeConfig)
+    assert config.http is not None
+    assert config.http.listener == ("127.0.0.1", 8080)
+    assert config.http.tokens == Path("/tokens")
+    plain = load(properties(tmp_path, BROKER), {})
+    assert isinstance(plain, BrokerNodeConfig)
+    assert plain.http is None
+    taken = {"http.listener": BROKER["listeners"]}
+    assert "each needs a port" in refusal(properties(tmp_path, {**BROKER, **taken}))

@@ -25,7 +25,7 @@ def test_a_new_folder_gets_three_controllers_and_four_brokers(tmp_path: Path) ->
     assert [node.id for node in plan.controllers] == [1, 2, 3]
     assert [node.id for node in plan.brokers] == [101, 102, 103, 104]
     addresses = [address for node in plan.nodes for address in (node.kafka, node.http) if address]
-    assert len(set(addresses)) == 10
+    assert len(set(addresses)) == 14
     assert len(plan.cluster_id) == 22
 
 
@@ -116,5 +116,14 @@ def test_the_plan_is_plain_json(tmp_path: Path) -> None:
         "controllers": [
             {"id": 1, "kafka": str(plan.nodes[0].kafka), "http": str(plan.nodes[0].http)}
         ],
-        "brokers": [{"id": 101, "kafka": str(plan.nodes[1].kafka)}],
+        "brokers": [
+            {"id": 101, "kafka": str(plan.nodes[1].kafka), "http": str(plan.nodes[1].http)}
+        ],
     }
+
+
+def test_brokers_of_kafka_have_no_http_listener(tmp_path: Path) -> None:
+    wanted = Wanted(controllers=1, brokers=1, base_port=0, kafka="4.2.0")
+    plan = settle(tmp_path, wanted, random.Random(8))
+    assert plan.brokers[0].http is None
+    assert settle(tmp_path, Wanted(), random.Random(9)) == plan

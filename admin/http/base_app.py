@@ -1,0 +1,91 @@
+"""The application of a listener without its routes: limits, problems, admission, and probes.
+
+Every node with an HTTP listener has them. Probes answer everybody: an orchestrator has no
+credentials, and what they say is no secret. Metrics need the right to describe the cluster.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from admin.capabilities.needs import DESCRIBE_CLUSTER
+from admin.http.access import Access
+from admin.http.bodies import BODY_MEMORY, LIMITS, RESPONSE_MEMORY, bounded
+from admin.http.caller import CALLER, NotAllowed
+from admin.http.limits import Account, HttpLimits
+from admin.http.problems import Handler, as_problems
+from admin.monitoring.monitor import Monitor
+from quorum.protocol.extension import Origin
+from quorum.transport.audit_log import Requester
+
+ACCESS: Final = web.AppKey("access", Access)
+MONITOR: Final = web.AppKey("monitor", Monitor)
+
+LIVE: Final = "/livez"
+READY: Final = "/readyz"
+METRICS: Final = "/metrics"
+PROBES: Final = (LIVE, READY)
+"""Paths that answer without authentication."""
+
+
+def base_app(access: Access, limits: HttpLimits, monitor: Monitor | None) -> web.Application:
+    """Make an application; without a `monitor` it has neither probes nor metrics."""
+    app = web.Application(middlewares=[bounded, as_problems, admitted])
+    app[ACCESS] = access
+    app[LIMITS] = limits
+    for key in (BODY_MEMORY, RESPONSE_MEMORY):
+        app[key] = Account(limits.held_bytes_max, limits.held_bytes_max_per_ip)
+    if monitor is not None:
+        # Only nodes with a listener need the library: loaded here, it delays no scrape.
+        __import__("admin.monitoring.exposition")
+        app[MONITOR] = monitor
+        app.router.add_get(LIVE, get_live)
+        app.router.add_get(READY, get_ready)
+        app.router.add_get(METRICS, get_metrics)
+    return app
+
+
+@web.middleware
+async def admitted(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Handle a request only if its caller is known and no other page sends it."""
+    if request.path not in PROBES:
+        request[CALLER] = request.app[ACCESS].admit(request)
+    return await handler(request)
+
+
+async def get_live(_request: web.Request) -> web.Response:
+    """200 while the event loop of the process turns, whatever the quorum does."""
+    return _probe({"live": True}, [])
+
+
+async def get_ready(request: web.Request) -> web.Response:
+    """200 if the node applies the metadata log and knows a leader; else 503, with reasons."""
+    reasons = request.app[MONITOR].unready()
+    return _probe({"ready": not reasons, "reasons": list(reasons)}, reasons)
+
+
+def _probe(body: dict[str, Any], reasons: Sequence[str]) -> web.Response:
+    return web.Response(
+        body=orjson.dumps(body),
+        status=503 if reasons else 200,
+        content_type="application/json",
+    )
+
+
+async def get_metrics(request: web.Request) -> web.Response:
+    """The metrics of this node as Prometheus text; they need the right to describe the cluster."""
+    from admin.monitoring.exposition import CONTENT_TYPE, text_of
+
+    caller, monitor = request[CALLER], request.app[MONITOR]
+    what = f"GET {METRICS}"
+    caller.check(what, DESCRIBE_CLUSTER)
+    right = DESCRIBE_CLUSTER.right
+    access = monitor.access(
+        Requester(str(caller.principal), caller.host, "http", Origin.HTTP, what)
+    )
+    if not access.may(right):
+        raise NotAllowed(access.refusal(right))
+    text = text_of(await monitor.samples())
+    return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})

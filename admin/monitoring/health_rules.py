@@ -1,0 +1,293 @@
+"""The rules of health: what is wrong with a cluster, and the command that mends it.
+
+Pure functions over facts that somebody else has gathered, so that every front end judges alike.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+NOT_FETCHING_MS: Final = 3_000
+"""A voter that has not fetched for so long counts as lost: its long poll takes half a second."""
+LAGGING_MS: Final = 10_000
+"""A voter that was last caught up so long ago lags."""
+EXPIRING_DAYS: Final = 30
+_DAY_SECONDS: Final = 24 * 3_600
+_IDS_SHOWN_MAX: Final = 10
+
+DESCRIBE: Final = "metadata-quorum describe --replication"
+START: Final = "metaquorum start --config FILE"
+
+
+class Rule(StrEnum):
+    """The names of the rules; they stay as they are."""
+
+    NO_LEADER = "no-leader"
+    VOTER_NOT_FETCHING = "voter-not-fetching"
+    VOTER_LAGGING = "voter-lagging"
+    NO_FAILURE_TOLERANCE = "no-failure-tolerance"
+    EVEN_VOTERS = "even-voters"
+    VOTER_CHANGE_STUCK = "voter-change-stuck"
+    DISK_FULL = "disk-full"
+    BROKER_FENCED = "broker-fenced"
+    PARTITIONS_WITHOUT_LEADER = "partitions-without-leader"
+    PARTITIONS_UNDER_MIN_ISR = "partitions-under-min-isr"
+    MOVE_STALLED = "move-stalled"
+    CERTIFICATE_EXPIRING = "certificate-expiring"
+
+
+class Severity(StrEnum):
+    """The weight of a reason."""
+
+    ERROR = "error"
+    """The cluster is not healthy."""
+    WARNING = "warning"
+    """It is, and somebody should act before it is not."""
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """Something that is wrong."""
+
+    rule: Annotated[Rule, Meta(description="The name of the rule; it stays as it is")]
+    severity: Annotated[Severity, Meta(description="Only errors make a cluster unhealthy")]
+    sentence: Annotated[str, Meta(description="What is wrong")]
+    command: Annotated[str, Meta(description="The command that mends it, or shows more")]
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    """A replica of the metadata log, as far as the node that answers knows it."""
+
+    id: int
+    is_voter: bool
+    is_leader: bool = False
+    fetched_ms_ago: int | None = None
+    """The time since its last fetch; None: it has not fetched from this leader."""
+    lag: int | None = None
+    """The records that it lacks."""
+    lag_ms: int | None = None
+    """The time since it was caught up."""
+
+    @property
+    def is_reachable(self) -> bool:
+        """True if it leads, or has fetched lately."""
+        return self.is_leader or (
+            self.fetched_ms_ago is not None and self.fetched_ms_ago < NOT_FETCHING_MS
+        )
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """The facts that the rules judge.
+
+    A part that is not known has its default, and no rule fires for it.
+    """
+
+    leader_id: int | None
+    leaderless_ms: int = 0
+    members: Sequence[Member] = ()
+    target_voters: Sequence[int] | None = None
+    waits_for: str | None = None
+    """What a change of the voters waits for."""
+    full_disks: Sequence[int] = ()
+    fenced_brokers: Sequence[int] = ()
+    """The fenced brokers that have replicas."""
+    without_leader: int = 0
+    under_min_isr: int = 0
+    stalled: int = 0
+    """Moving partitions that go on only after somebody has acted."""
+    stalled_moves: Sequence[int] = ()
+    certificates_end_s: float | None = None
+    """When the first certificate of the node that answers ends, in seconds of Unix time."""
+    now_s: float = 0.0
+
+    @property
+    def voters(self) -> list[Member]:
+        """The voters among the members."""
+        return [each for each in self.members if each.is_voter]
+
+
+def is_healthy(reasons: Sequence[Reason]) -> bool:
+    """True if none of the reasons is an error."""
+    return all(each.severity is not Severity.ERROR for each in reasons)
+
+
+def tolerance(voters: Sequence[Member]) -> int:
+    """Return how many of the reachable voters may be lost before the quorum stops."""
+    reachable = sum(each.is_reachable for each in voters)
+    return max(0, reachable - (len(voters) // 2 + 1))
+
+
+def reasons(facts: Facts) -> list[Reason]:
+    """Return everything that is wrong, the quorum first."""
+    return [
+        *_of_leader(facts),
+        *_of_voters(facts),
+        *_of_voter_change(facts),
+        *_of_disks(facts),
+        *_of_brokers(facts),
+        *_of_partitions(facts),
+        *_of_moves(facts),
+        *_of_certificates(facts),
+    ]
+
+
+def _of_leader(facts: Facts) -> Iterator[Reason]:
+    if facts.leader_id is None:
+        yield Reason(
+            rule=Rule.NO_LEADER,
+            severity=Severity.ERROR,
+            sentence=f"no leader has been known for {facts.leaderless_ms / 1_000:.1f} s: a majority"
+            " of the voters must run and reach each other",
+            command=f"{START}, on the controllers that do not run",
+        )
+
+
+def _of_voters(facts: Facts) -> Iterator[Reason]:
+    # Only a leader knows the others.
+    if facts.leader_id is None or not any(each.is_leader for each in facts.members):
+        return
+    voters = facts.voters
+    gone = [each.id for each in voters if not each.is_reachable]
+    if gone:
+        yield Reason(
+            rule=Rule.VOTER_NOT_FETCHING,
+            severity=Severity.ERROR,
+            sentence=f"{_named('voter', gone)} not fetched for {NOT_FETCHING_MS // 1_000} s",
+            command=f"{START}, on {_ids(gone)}; or replace for good: "
+            "metadata-quorum alter --voters ...",
+        )
+    behind = [
+        each.id
+        for each in voters
+        if each.is_reachable and each.lag and (each.lag_ms is None or each.lag_ms >= LAGGING_MS)
+    ]
+    if behind:
+        yield Reason(
+            rule=Rule.VOTER_LAGGING,
+            severity=Severity.ERROR,
+            sentence=f"{_named('voter', behind)} not been caught up for {LAGGING_MS // 1_000} s",
+            command=DESCRIBE,
+        )
+    yield from _of_number(voters)
+
+
+def _of_number(voters: Sequence[Member]) -> Iterator[Reason]:
+    count = len(voters)
+    if count > 1 and not tolerance(voters):
+        yield Reason(
+            rule=Rule.NO_FAILURE_TOLERANCE,
+            severity=Severity.ERROR,
+            sentence="the loss of one more voter stops the quorum",
+            command=f"{START}, on a controller that does not run; or add voters: "
+            "metadata-quorum alter --voters ...",
+        )
+    elif count == 1:
+        yield Reason(
+            rule=Rule.NO_FAILURE_TOLERANCE,
+            severity=Severity.WARNING,
+            sentence="there is one voter, and its loss stops the quorum",
+            command="metadata-quorum alter --voters ..., with three voters",
+        )
+    if count % 2 == 0 and count:
+        yield Reason(
+            rule=Rule.EVEN_VOTERS,
+            severity=Severity.WARNING,
+            sentence=f"{count} voters tolerate no more failures than {count - 1}",
+            command=f"metadata-quorum alter --voters ..., with {count - 1} or {count + 1} voters",
+        )
+
+
+def _of_voter_change(facts: Facts) -> Iterator[Reason]:
+    if facts.waits_for is not None:
+        target = "" if facts.target_voters is None else f" to {_ids(facts.target_voters)}"
+        yield Reason(
+            rule=Rule.VOTER_CHANGE_STUCK,
+            severity=Severity.WARNING,
+            sentence=f"the change of the voters{target} waits: {facts.waits_for}",
+            command="metadata-quorum describe --status; or give it up: "
+            "metadata-quorum alter --cancel",
+        )
+
+
+def _of_disks(facts: Facts) -> Iterator[Reason]:
+    if facts.full_disks:
+        yield Reason(
+            rule=Rule.DISK_FULL,
+            severity=Severity.ERROR,
+            sentence=f"the disk of node {_ids(facts.full_disks)} is full",
+            command="df, on that node; it goes on by itself once there is room",
+        )
+
+
+def _of_brokers(facts: Facts) -> Iterator[Reason]:
+    fenced = facts.fenced_brokers
+    if fenced:
+        ids = ",".join(map(str, fenced[:_IDS_SHOWN_MAX]))
+        yield Reason(
+            rule=Rule.BROKER_FENCED,
+            severity=Severity.ERROR,
+            sentence=f"{_count(len(fenced), 'broker')} fenced, with replicas: {_ids(fenced)}",
+            command=f"{START}, on the broker; or empty it for good: "
+            f"metaquorum brokers decommission --brokers {ids}",
+        )
+
+
+def _of_partitions(facts: Facts) -> Iterator[Reason]:
+    if facts.without_leader:
+        yield Reason(
+            rule=Rule.PARTITIONS_WITHOUT_LEADER,
+            severity=Severity.ERROR,
+            sentence=f"{_count(facts.without_leader, 'partition')} without a leader",
+            command=f"{START}, on the brokers that were last in sync",
+        )
+    if facts.under_min_isr:
+        yield Reason(
+            rule=Rule.PARTITIONS_UNDER_MIN_ISR,
+            severity=Severity.ERROR,
+            sentence=f"{_count(facts.under_min_isr, 'partition')} under min.insync.replicas: "
+            "producers with acks=all are refused",
+            command="metaquorum brokers list",
+        )
+
+
+def _of_moves(facts: Facts) -> Iterator[Reason]:
+    if facts.stalled:
+        moves = facts.stalled_moves
+        shown = f" {moves[0]}" if moves else ""
+        yield Reason(
+            rule=Rule.MOVE_STALLED,
+            severity=Severity.ERROR,
+            sentence=f"{_count(facts.stalled, 'moving partition')} stalled"
+            + (f", in {'moves' if len(moves) > 1 else 'move'} {_ids(moves)}" if moves else ""),
+            command=f"metaquorum moves show{shown}" if moves else "reassign-partitions --list",
+        )
+
+
+def _of_certificates(facts: Facts) -> Iterator[Reason]:
+    end = facts.certificates_end_s
+    if end is None:
+        return
+    days = (end - facts.now_s) / _DAY_SECONDS
+    if days < EXPIRING_DAYS:
+        is_over = days <= 0
+        when = "has expired" if is_over else f"expires in {int(days)} days"
+        yield Reason(
+            rule=Rule.CERTIFICATE_EXPIRING,
+            severity=Severity.ERROR if is_over else Severity.WARNING,
+            sentence=f"a certificate of the node that answers {when}",
+            command="metaquorum certs create-node; files that change are loaded by themselves",
+        )
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what} is" if number == 1 else f"{number} {what}s are"
+
+
+def _named(what: str, ids: Sequence[int]) -> str:
+    return f"{what} {_ids(ids)} has" if len(ids) == 1 else f"{what}s {_ids(ids)} have"
+
+
+def _ids(ids: Sequence[int]) -> str:
+    shown = ", ".join(map(str, ids[:_IDS_SHOWN_MAX]))
+    return shown if len(ids) <= _IDS_SHOWN_MAX else f"{shown} and {len(ids) - _IDS_SHOWN_MAX} more"

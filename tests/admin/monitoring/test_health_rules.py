@@ -1,0 +1,134 @@
+"""The rules of health: each fires for its facts, and none for a cluster that is well."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from admin.monitoring.health_rules import (
+    EXPIRING_DAYS,
+    LAGGING_MS,
+    NOT_FETCHING_MS,
+    Facts,
+    Member,
+    Rule,
+    Severity,
+    is_healthy,
+    reasons,
+    tolerance,
+)
+
+DAY_S = 24 * 3_600
+
+
+def member(id_: int, **more: Any) -> Member:
+    fields = {"is_voter": True, "fetched_ms_ago": 5, "lag": 0, "lag_ms": 5, **more}
+    return Member(id=id_, **fields)
+
+
+def voters(*more: Member) -> tuple[Member, ...]:
+    """Voter 1, which leads, and these."""
+    return (member(1, is_leader=True, fetched_ms_ago=None, lag_ms=0), *more)
+
+
+WELL = Facts(leader_id=1, members=voters(member(2), member(3), member(101, is_voter=False)))
+LOST = member(3, fetched_ms_ago=NOT_FETCHING_MS)
+
+CASES: dict[str, tuple[Facts, dict[Rule, Severity]]] = {
+    "no leader": (Facts(leader_id=None), {Rule.NO_LEADER: Severity.ERROR}),
+    "one of three voters is lost": (
+        replace(WELL, members=voters(member(2), LOST)),
+        {Rule.VOTER_NOT_FETCHING: Severity.ERROR, Rule.NO_FAILURE_TOLERANCE: Severity.ERROR},
+    ),
+    "one of five voters is lost": (
+        replace(WELL, members=voters(member(2), LOST, member(4), member(5))),
+        {Rule.VOTER_NOT_FETCHING: Severity.ERROR},
+    ),
+    "a voter lags": (
+        replace(WELL, members=voters(member(2), member(3, lag=7, lag_ms=LAGGING_MS))),
+        {Rule.VOTER_LAGGING: Severity.ERROR},
+    ),
+    "an idle voter does not lag": (
+        replace(WELL, members=voters(member(2), member(3, lag=0, lag_ms=LAGGING_MS))),
+        {},
+    ),
+    "a lost observer is no lost voter": (
+        replace(WELL, members=(*WELL.members, member(102, is_voter=False, fetched_ms_ago=10**6))),
+        {},
+    ),
+    "a single voter": (
+        replace(WELL, members=voters()),
+        {Rule.NO_FAILURE_TOLERANCE: Severity.WARNING},
+    ),
+    "four voters": (
+        replace(WELL, members=voters(member(2), member(3), member(4))),
+        {Rule.EVEN_VOTERS: Severity.WARNING},
+    ),
+    "a change of voters waits": (
+        replace(WELL, target_voters=(1, 2, 4), waits_for="4 to catch up"),
+        {Rule.VOTER_CHANGE_STUCK: Severity.WARNING},
+    ),
+    "a full disk": (replace(WELL, full_disks=(1,)), {Rule.DISK_FULL: Severity.ERROR}),
+    "fenced brokers": (
+        replace(WELL, fenced_brokers=(101, 102)),
+        {Rule.BROKER_FENCED: Severity.ERROR},
+    ),
+    "no leaders": (
+        replace(WELL, without_leader=2),
+        {Rule.PARTITIONS_WITHOUT_LEADER: Severity.ERROR},
+    ),
+    "too few in sync": (
+        replace(WELL, under_min_isr=1),
+        {Rule.PARTITIONS_UNDER_MIN_ISR: Severity.ERROR},
+    ),
+    "a stalled move": (
+        replace(WELL, stalled=3, stalled_moves=(7,)),
+        {Rule.MOVE_STALLED: Severity.ERROR},
+    ),
+    "a certificate for another month": (
+        replace(WELL, now_s=1.0, certificates_end_s=1.0 + EXPIRING_DAYS * DAY_S),
+        {},
+    ),
+    "a certificate for less": (
+        replace(WELL, certificates_end_s=EXPIRING_DAYS * DAY_S - 1.0),
+        {Rule.CERTIFICATE_EXPIRING: Severity.WARNING},
+    ),
+    "no certificate any more": (
+        replace(WELL, now_s=1.0, certificates_end_s=1.0),
+        {Rule.CERTIFICATE_EXPIRING: Severity.ERROR},
+    ),
+}
+
+
+def test_nothing_is_wrong_with_a_cluster_that_is_well() -> None:
+    assert reasons(WELL) == []
+    assert is_healthy([])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_rules_fire_for_their_facts_alone(name: str) -> None:
+    facts, wanted = CASES[name]
+    found = reasons(facts)
+    assert {each.rule: each.severity for each in found} == wanted
+    assert is_healthy(found) is (Severity.ERROR not in wanted.values())
+    for each in found:
+        assert each.sentence
+        assert each.command
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {rule for _, wanted in CASES.values() for rule in wanted} == set(Rule)
+
+
+@pytest.mark.parametrize(
+    ("count", "lost", "wanted"),
+    [(1, 0, 0), (2, 0, 0), (3, 0, 1), (3, 1, 0), (4, 0, 1), (5, 0, 2), (5, 1, 1), (5, 3, 0)],
+)
+def test_as_many_voters_may_be_lost_as_a_majority_can_do_without(
+    count: int, lost: int, wanted: int
+) -> None:
+    followers = [
+        member(each, fetched_ms_ago=None if each > count - lost else 5)
+        for each in range(2, count + 1)
+    ]
+    assert tolerance(voters(*followers)) == wanted
