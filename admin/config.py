@@ -48,6 +48,8 @@ COMMAND_LINE_VARIABLES: Final = frozenset(
         "METAQUORUM_BOOTSTRAP_SERVER",
         "METAQUORUM_BOOTSTRAP_CONTROLLER",
         "METAQUORUM_COMMAND_CONFIG",
+        "METAQUORUM_PROFILE",
+        "METAQUORUM_PROFILES",
     }
 )
 """Variables with the prefix of settings that are options of commands."""

@@ -1,15 +1,18 @@
 """The entry points: `metaquorum`, `metadata-quorum`, `reassign-partitions`.
 
-This module imports only click. A command's module is loaded when the command runs; its one-line
-help is in the table below, so that `--help` loads none of them.
+This module imports little more than click. A command's module is loaded when the command runs; its
+one-line help is in the table below, so that `--help` loads none of them.
 """
 
 import importlib
+import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 import click
+
+from admin.cli.version import version_option
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -37,6 +40,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "certs": ("certs", "Create a small authority and certificates for TLS."),
         "http-tokens": ("http_tokens", "Create bearer tokens for the HTTP listener."),
         "settings": ("nodes:settings", "List every setting of a node."),
+        "profile": ("profiles", "Name clusters, and choose the one to connect to."),
+        "completion": ("completion", "Print the script that completes commands in a shell."),
     }
 )
 
@@ -66,31 +71,59 @@ def load(name: str) -> click.Command:
     module, _, attribute = place.partition(":")
     command = getattr(importlib.import_module(f"admin.cli.{module}"), attribute or "command")
     assert isinstance(command, click.Command)
+    from admin.cli.examples import attach
+
+    attach(command, name)
+    command.context_settings.update(_HELP)
     return command
 
 
-@click.command(
-    cls=LateGroup,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 failed (also in part), 2 usage, 3 not finished.",
-)
+_EPILOG: Final = """\b
+Example:
+  metaquorum local --dir /tmp/mq &
+  export METAQUORUM_BOOTSTRAP_SERVER=127.0.0.1:19101
+  metaquorum topics create orders --partitions 6 --replication-factor 3
+
+\b
+Addresses and security come from options, else from METAQUORUM_BOOTSTRAP_SERVER,
+METAQUORUM_BOOTSTRAP_CONTROLLER, METAQUORUM_COMMAND_CONFIG, else from the profile in
+use (`metaquorum profile --help`), else from the file of --command-config.
+`metaquorum completion bash|zsh|fish` prints the completion script of a shell.
+
+\b
+Exit codes: 0 done, 1 failed (also in part), 2 usage, 3 not finished or not healthy.
+"""
+
+
+_HELP: Final = {"help_option_names": ["-h", "--help"]}
+
+
+@click.command(cls=LateGroup, epilog=_EPILOG, context_settings=_HELP)
+@version_option
 def group() -> None:
     """A Raft metadata quorum that speaks the Kafka protocol."""
 
 
 def metaquorum() -> None:
     """Entry point of `metaquorum`."""
-    group.main(prog_name="metaquorum")
+    _run(group, "metaquorum")
 
 
 def metadata_quorum() -> None:
     """Entry point of `metadata-quorum`."""
-    load("metadata-quorum").main(prog_name="metadata-quorum")
+    _run(load("metadata-quorum"), "metadata-quorum")
 
 
 def reassign_partitions() -> None:
     """Entry point of `reassign-partitions`."""
-    load("reassign-partitions").main(prog_name="reassign-partitions")
+    _run(load("reassign-partitions"), "reassign-partitions")
+
+
+def _run(command: click.Command, program: str) -> None:
+    # kio would build a hypothesis strategy for each protocol type if it found the library: with the
+    # test dependencies installed, a second of processor time for a node or a command.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+    command.main(prog_name=program)
 
 
 if __name__ == "__main__":

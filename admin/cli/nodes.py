@@ -32,7 +32,6 @@ def start(ctx: click.Context, file: Path | None, overrides: Sequence[str]) -> No
 
     `metaquorum settings` lists all settings.
     """
-    _do_without_hypothesis()
     from admin.config import Config, load
     from admin.settings import InvalidSetting
 
@@ -47,14 +46,6 @@ def start(ctx: click.Context, file: Path | None, overrides: Sequence[str]) -> No
     from admin.broker_daemon import main as run_broker
 
     ctx.exit(run_broker(config))
-
-
-def _do_without_hypothesis() -> None:
-    """Hide hypothesis from kio, which otherwise builds a strategy for each protocol type.
-
-    With the test dependencies installed, that would block the node for a second at its first
-    message."""
-    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
 
 
 @click.command()

@@ -5,7 +5,7 @@ keeps its traceback.
 """
 
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import wraps
@@ -134,7 +134,10 @@ class Target:
         if self.servers and self.controllers:
             raise click.UsageError("give --bootstrap-server or --bootstrap-controller, not both")
         if not (self.servers or self.controllers):
-            raise click.UsageError("give --bootstrap-server or --bootstrap-controller")
+            raise click.UsageError(
+                "give --bootstrap-server or --bootstrap-controller host:port, or choose a profile: "
+                "metaquorum profile --help"
+            )
         return self.servers or self.controllers or ()
 
     def confirm(self, question: str, *, yes: bool) -> None:
@@ -187,34 +190,100 @@ def add_options(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorat
     return add
 
 
+OUTPUTS: Final = ("table", "json", "yaml")
+_PROFILE: Final = "metaquorum.profile"
+
+
+class ProfileOption(click.Option):
+    """An option whose default is the value that the profile in use has for it."""
+
+    def consume_value(
+        self, ctx: click.Context, opts: Mapping[str, Any]
+    ) -> tuple[Any, ParameterSource]:
+        """The value and its source; a profile counts as a map of defaults."""
+        value, source = super().consume_value(ctx, opts)
+        if source is ParameterSource.DEFAULT and not ctx.resilient_parsing:
+            option = self.opts[-1].removeprefix("--")
+            if (known := _profile(ctx).get(option)) is not None:
+                return known, ParameterSource.DEFAULT_MAP
+        return value, source
+
+
+def _profile(ctx: click.Context) -> Mapping[str, str]:
+    """The profile that --profile, the environment or `metaquorum profile use` names."""
+    found: Mapping[str, str] | None = ctx.meta.get(_PROFILE)
+    if found is None:
+        from admin.cli.profile_file import BadProfile, in_use
+
+        name = ctx.params.get("profile")
+        try:
+            found = ctx.meta[_PROFILE] = in_use(name if isinstance(name, str) else None)
+        except BadProfile as error:
+            raise BadInput(str(error)) from None
+    return found
+
+
+def is_given(name: str) -> bool:
+    """Check whether an option of the current command stands on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 _target_options: Final = add_options(
     click.option(
         "--bootstrap-server",
+        cls=ProfileOption,
         type=ADDRESSES,
         envvar="METAQUORUM_BOOTSTRAP_SERVER",
+        show_envvar=True,
         help="Connect to these brokers.",
     ),
     click.option(
         "--bootstrap-controller",
+        cls=ProfileOption,
         type=ADDRESSES,
         envvar="METAQUORUM_BOOTSTRAP_CONTROLLER",
+        show_envvar=True,
         help="Connect to these controllers.",
     ),
     click.option(
         "--command-config",
+        cls=ProfileOption,
         type=click.Path(path_type=Path),
         envvar="METAQUORUM_COMMAND_CONFIG",
+        show_envvar=True,
         help="Kafka's client.properties: TLS, and the credentials of this client.",
+    ),
+    click.option(
+        "--profile",
+        is_eager=True,
+        envvar="METAQUORUM_PROFILE",
+        show_envvar=True,
+        help="Take defaults from this profile: see metaquorum profile.",
     ),
     click.option(
         "--timeout",
         "timeout_ms",
+        cls=ProfileOption,
         type=DURATION,
         default=TIMEOUT_MS,
         show_default="15s",
         help="Give up after this time, elections included.",
     ),
 )
+
+
+def _of_the_stronger_source(
+    ctx: click.Context, servers: T | None, controllers: T | None
+) -> tuple[T | None, T | None]:
+    """The addresses of brokers and of controllers, without those that a stronger source replaces.
+
+    What a command line names wins over what the environment or a profile names.
+    """
+    names = ("bootstrap_server", "bootstrap_controller")
+    first, second = (ctx.get_parameter_source(name) or ParameterSource.DEFAULT for name in names)
+    if servers is None or controllers is None or first == second:
+        return servers, controllers
+    return (servers, None) if first < second else (None, controllers)
 
 
 def _client_config(path: Path) -> "ClientConfig":
@@ -248,11 +317,15 @@ def with_target(work: Callable[..., Any]) -> Callable[..., None]:
         bootstrap_server: Any,
         bootstrap_controller: Any,
         command_config: Path | None,
+        profile: str | None,
         timeout_ms: int,
         **options: Any,
     ) -> None:
         config = None if command_config is None else _client_config(command_config)
-        code = work(Target(bootstrap_server, bootstrap_controller, timeout_ms, config), **options)
+        servers, controllers = _of_the_stronger_source(ctx, bootstrap_server, bootstrap_controller)
+        if not (servers or controllers) and config is not None:
+            servers, controllers = config.servers, config.controllers
+        code = work(Target(servers, controllers, timeout_ms, config), **options)
         if isinstance(code, Coroutine):
             code = run(code)
         if code is not None:
@@ -268,7 +341,8 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmati
 output_option = click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json", "yaml"]),
+    cls=ProfileOption,
+    type=click.Choice(OUTPUTS),
     default="table",
     show_default=True,
     help="Output format.",

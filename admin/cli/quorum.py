@@ -18,6 +18,7 @@ from admin.cli.options import (
     Parsed,
     Target,
     add_options,
+    is_given,
     is_id,
     output_option,
     say,
@@ -26,6 +27,7 @@ from admin.cli.options import (
     with_target,
     write,
 )
+from admin.cli.version import version_option
 from quorum.clocks import wall_ms
 
 if TYPE_CHECKING:
@@ -63,6 +65,10 @@ VOTERS: Final = Parsed("id,...", _voters)
 DIRECTORY: Final = Parsed("id", _uuid)
 
 
+_ALONE: Final = frozenset({"-h", "--help", "--version"})
+"""Options that need no command."""
+
+
 class _Group(click.Group):
     """Commands after their options too, as in Kafka's tool, or as options, as in KIP-595."""
 
@@ -81,7 +87,7 @@ class _Group(click.Group):
             args = [name, *args[:at], *after]
         elif "--voters" in args:
             raise click.UsageError("--voters goes with --alter")
-        elif not args or (args[0].startswith("-") and not {"-h", "--help"} & {*args}):
+        elif not args or (args[0].startswith("-") and not _ALONE & {*args}):
             raise click.UsageError(
                 "give a command: describe --status, describe --replication, or --describe"
             )
@@ -101,6 +107,7 @@ def _command(word: str, after: list[str]) -> list[str]:
 
 
 @click.group(cls=_Group)
+@version_option
 def command() -> None:
     """Describe the metadata quorum, or change its voters.
 
@@ -160,7 +167,7 @@ async def describe(
         raise click.UsageError(
             "The option --human-readable is only supported along with --replication"
         )
-    if form == "kafka" and output != "table":
+    if form == "kafka" and is_given("output"):
         raise click.UsageError("--format kafka is a table; omit --output")
     async with target.client() as client:
         described = await client.describe_quorum(stale=stale, patient=False)

@@ -12,12 +12,14 @@ from admin.cli.options import (
     BadInput,
     Exit,
     Target,
+    is_given,
     key_option,
     output_option,
     stale_option,
     throttle_option,
     with_target,
 )
+from admin.cli.version import version_option
 
 T = TypeVar("T")
 
@@ -35,6 +37,7 @@ def _checked_name(ctx: click.Context, param: click.Parameter, name: str) -> str:
 
 
 @click.command()
+@version_option
 @with_target
 @click.option("--generate", is_flag=True, help="Generate a plan and print it.")
 @click.option("--execute", is_flag=True, help="Execute the plan.")
@@ -162,7 +165,7 @@ def _check_options(action: str, options: dict[str, Any]) -> None:
             raise _not_with(name, action)
     if options["dry_run"] and (options["wait"] or options["key"]):
         raise click.UsageError("--dry-run changes nothing; omit --wait and --key")
-    if options["output"] != "table" and action not in ("verify", "list"):
+    if is_given("output") and action not in ("verify", "list"):
         raise click.UsageError(f"{_flag(action)} has the output of Kafka's script; omit --output")
     if options["stale"] and action != "list":
         raise click.UsageError(f"{_flag(action)} needs an answer that is up to date; omit --stale")

@@ -16,6 +16,7 @@ from admin.properties import InvalidProperties, read_properties
 from admin.security_settings import SecuritySettings, client_security
 from admin.settings import MECHANISM, PROTOCOL, SETTINGS, InvalidSetting, Setting
 from admin.text_file import read_text
+from quorum.transport.address import Address, parse_addresses
 from quorum.transport.security.client_log import SilentLog
 from quorum.transport.security.mechanisms import OAUTHBEARER
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity, SecurityProtocol
@@ -32,6 +33,8 @@ _OWN: Final = {
 }
 """The settings that a client has and a node has not."""
 
+_NODES: Final = ("bootstrap.servers", "bootstrap.controllers")
+"""The settings that name the brokers, or the controllers, to ask."""
 _SECURITY: Final = (
     *_OWN,
     *(name for name in SETTINGS if name.startswith(("ssl.", "sasl."))),
@@ -49,6 +52,10 @@ class ClientConfig:
     security: ClientSecurity = PLAIN_CLIENT
     librdkafka: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     """With the passwords in plain text, as librdkafka takes them."""
+    servers: tuple[Address, ...] | None = None
+    """`bootstrap.servers` of the file: the brokers, if nothing else names nodes to ask."""
+    controllers: tuple[Address, ...] | None = None
+    """`bootstrap.controllers` likewise."""
 
 
 NO_CONFIG: Final = ClientConfig()
@@ -66,7 +73,14 @@ def load_client_config(path: Path) -> ClientConfig:
     except InvalidProperties as error:
         raise InvalidSetting(f"{path}:{error.line}: {error}") from None
     values: dict[str, Any] = {}
+    nodes: dict[str, tuple[Address, ...]] = {}
     for name, one in given.items():
+        if name in _NODES:
+            try:
+                nodes[name] = parse_addresses(one.value)
+            except ValueError as error:
+                raise InvalidSetting(f"{path}:{one.line}: {name}: {error}") from None
+            continue
         setting = _OWN.get(name) or SETTINGS.get(name)
         if setting is None or name not in _SECURITY:
             _check_spelling(name, f"{path}:{one.line}")
@@ -76,9 +90,11 @@ def load_client_config(path: Path) -> ClientConfig:
         except InvalidSetting as error:
             raise InvalidSetting(f"{path}:{one.line}: {error}") from None
     try:
-        return client_config(values)
+        config = client_config(values)
     except InvalidSetting as error:
         raise InvalidSetting(f"{path}: {error}") from None
+    servers, controllers = map(nodes.get, _NODES)
+    return replace(config, servers=servers, controllers=controllers)
 
 
 def _check_spelling(name: str, place: str) -> None:
