@@ -105,11 +105,17 @@ def _name_and_value(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _duration_ms(text: str) -> int:
+    if text.strip().isdecimal():
+        raise ValueError(f"{text!r} has no unit: write {text}s for seconds, or {text}ms")
+    return parse_duration_ms(text)
+
+
 ADDRESSES: Final = Parsed("host:port,...", _addresses)
 BROKERS: Final = Parsed("id,...", _broker_ids)
 PARTITION: Final = Parsed("topic-number", _partition)
 NAME_VALUE: Final = Parsed("name=value", _name_and_value)
-DURATION: Final = Parsed("duration", parse_duration_ms)
+DURATION: Final = Parsed("duration", _duration_ms)
 MOVE_ID: Final = click.IntRange(1, 2**63 - 1)
 PRIORITY: Final = click.IntRange(-(2**31), 2**31 - 1)
 RATE: Final = click.IntRange(1, 2**63 - 1)
@@ -171,6 +177,7 @@ class Target:
             is_controller=bool(self.controllers),
             timeout_ms=self.timeout_ms,
             security=self.config.security,
+            say=say,
         )
 
     async def ask(self, request: "Request[T]", *, stale: bool = False) -> T:

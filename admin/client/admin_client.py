@@ -1,6 +1,6 @@
 """A typed client of a cluster's administration: capabilities, and Kafka's own requests."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -87,10 +87,12 @@ class AdminClient:
         timeout_ms: int = TIMEOUT_MS,
         client_id: str = "metaquorum-admin",
         security: ClientSecurity = PLAIN_CLIENT,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`is_controller`: the nodes are controllers; `timeout_ms` bounds each call."""
+        """`is_controller`: the nodes are controllers; `timeout_ms` bounds each call; `say` is told
+        once if no node accepts a connection."""
         self.security = security
-        self._client = RetryingClient(bootstrap, client_id, security)
+        self._client = RetryingClient(bootstrap, client_id, security, say)
         self._is_controller = is_controller
         self._timeout_ms = timeout_ms
 

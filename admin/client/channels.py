@@ -6,22 +6,22 @@ retry it.
 
 import asyncio
 import random
-import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from admin.client.protocol_probe import other_protocol, speaks_tls
 from admin.faults import Incompatible, Unauthenticated
 from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, encode_request_body, request_schema
 from quorum.protocol.errors import Malformed
 from quorum.protocol.extension import Extension, details_of, extension_of, with_extension
-from quorum.transport.address import Address, dial
+from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.connection import WANTS_SASL
-from quorum.transport.outcomes import NOT_SENT, Cause, Failure, RequestFailed
+from quorum.transport.outcomes import NOT_SENT, Cause, Failure, Reply, RequestFailed
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
 
@@ -34,9 +34,11 @@ _TIMELESS_CHANGES: Final = frozenset({ApiKey.REMOVE_RAFT_VOTER})
 class NoResponse(Exception):
     """There is no answer. `may_be_done` unless the node can never have seen the request."""
 
-    def __init__(self, reason: str, *, may_be_done: bool) -> None:
+    def __init__(self, reason: str, *, may_be_done: bool, is_unconnected: bool = False) -> None:
+        """`is_unconnected` if no connection was made."""
         super().__init__(reason)
         self.may_be_done = may_be_done
+        self.is_unconnected = is_unconnected
 
 
 class Response(NamedTuple, Generic[T]):
@@ -75,30 +77,8 @@ def details_in(response: Any, kind: type[T]) -> T | None:
         raise Incompatible(f"invalid response: {error}") from None
 
 
-PROBE_SECONDS_MAX: Final = 2.0
-"""The time limit of finding out whether a node speaks TLS."""
-
-
-class _Probe(asyncio.Protocol):
-    """Leaves once the TLS handshake is over."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        cast(asyncio.Transport, transport).abort()
-
-
-async def _speaks_tls(address: Address) -> bool:
-    """Return whether the node at `address` takes part in a TLS handshake; nothing else is sent."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    try:
-        async with asyncio.timeout(PROBE_SECONDS_MAX):
-            await dial(_Probe, address, tls=context)
-    except ssl.SSLError as error:
-        # It wants a certificate, say.
-        return "ALERT" in (error.reason or "")
-    except OSError:
-        return False
-    return True
+PROBE_AFTER_SECONDS: Final = 1.0
+"""The silence of a node that has never answered, after which its protocol is looked at."""
 
 
 class Channels:
@@ -111,6 +91,8 @@ class Channels:
         self._channels: dict[Address, Channel] = {}
         self._understood: set[Address] = set()
         """Nodes that have answered."""
+        self._probed: set[Address] = set()
+        """Other nodes, of which it is known that they speak nothing else."""
         self._hung_up: set[Address] = set()
         """Nodes that seem to want SASL."""
 
@@ -138,7 +120,8 @@ class Channels:
 
         channel = self._channels.get(address) or self._open(address)
         try:
-            reply = await channel.call(api_key, write, timeout_ms=timeout_ms)
+            call = channel.call(api_key, write, timeout_ms=timeout_ms)
+            reply = await self._reply(address, call)
             self._understood.add(address)
             response = reply.decode()
             answered = extension_of(response)
@@ -156,9 +139,10 @@ class Channels:
                     raise Incompatible(f"{address}: {reason}") from None
                 case Failure(Cause.REFUSED | Cause.UNREACHABLE, reason):
                     # The reason names the address.
-                    raise NoResponse(reason, may_be_done=False) from None
+                    raise NoResponse(reason, may_be_done=False, is_unconnected=True) from None
                 case failure:
-                    await self._check_plaintext(address, failure.cause)
+                    if failure.cause in (Cause.CLOSED, Cause.GARBLED):
+                        await self._check_protocol(address)
                     self._check_sasl(address, failure.reason)
                     may_be_done = failure.cause not in NOT_SENT
                     raise NoResponse(f"{address}: {failure}", may_be_done=may_be_done) from None
@@ -183,18 +167,40 @@ class Channels:
             f"with {wanted}, sasl.mechanism and sasl.jaas.config"
         )
 
-    async def _check_plaintext(self, address: Address, cause: Cause) -> None:
-        """Raise `Incompatible` if a node hung up because it speaks TLS, and this client does not.
+    async def _reply(self, address: Address, call: Coroutine[Any, Any, Reply]) -> Reply:
+        """Await the reply; raise `Incompatible` if a silent node turns out to be none."""
+        if address in self._understood or address in self._probed:
+            return await call
+        task = asyncio.get_running_loop().create_task(call)
+        try:
+            await asyncio.wait([task], timeout=PROBE_AFTER_SECONDS)
+            if not task.done():
+                await self._check_protocol(address)
+            return await task
+        finally:
+            task.cancel()
 
-        Our nodes then close the connection, and Kafka's send an alert of TLS before that.
+    async def _check_protocol(self, address: Address) -> None:
+        """Raise `Incompatible` if a listener speaks TLS, and this client does not, or is no node.
+
+        At the first request of a client without TLS our nodes close the connection, and Kafka's
+        send an alert of TLS before that.
         """
-        if self._security.protocol.has_tls or address in self._understood:
+        if address in self._understood or address in self._probed:
             return
-        if cause in (Cause.CLOSED, Cause.GARBLED) and await _speaks_tls(address):
+        tls = self._security.tls
+        if tls is None and await speaks_tls(address):
             raise Incompatible(
                 f"{address} speaks TLS, and this client does not: give --command-config a file "
                 "with security.protocol, SSL or SASL_SSL, and what that needs"
             )
+        name = await other_protocol(address, None if tls is None else tls.context())
+        if name is not None:
+            raise Incompatible(
+                f"{address} speaks {name}, not the Kafka protocol: give the port of the Kafka "
+                "listener of a broker or controller"
+            )
+        self._probed.add(address)
 
     async def close(self) -> None:
         """Close every connection; requests under way stay unanswered."""

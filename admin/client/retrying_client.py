@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from admin.client.channels import Channels, Fill, Form, NoResponse, Response
 from admin.faults import Incompatible, Refused, Unreachable, explained
+from admin.units import show_duration
 from quorum.core.vocabulary import NO_REPLICA
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
@@ -132,6 +133,18 @@ class _FailedAttempts:
     """The nodes whose last attempt ended with an error answer."""
     is_undone: bool = False
     """True if the last answer says that the change was not made, and will not be."""
+    unconnected: dict[Address, str] = field(default_factory=dict)
+    """The nodes to which the last attempt made no connection, and the reason."""
+
+    def note(self, address: Address, error: NoResponse) -> None:
+        """Note whether an attempt without an answer made a connection."""
+        self.unconnected.pop(address, None)
+        if error.is_unconnected:
+            self.unconnected[address] = str(error)
+
+    def is_nowhere(self, addresses: Sequence[Address]) -> bool:
+        """True if no address has accepted a connection in its last attempt."""
+        return self.unconnected.keys() >= set(addresses)
 
     def describe(
         self,
@@ -176,8 +189,11 @@ class RetryingClient:
         bootstrap: Sequence[Address],
         client_id: str,
         security: ClientSecurity = PLAIN_CLIENT,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`say` is told once if no address accepts a connection, while the client still tries."""
         assert bootstrap
+        self._say: Callable[[str], None] | None = say
         self.bootstrap = tuple(bootstrap)
         self._channels = Channels(client_id, security)
         self._turn = 0
@@ -209,6 +225,9 @@ class RetryingClient:
                 )
             except NoResponse as error:
                 repeated = repeated or error.may_be_done
+                failed.note(address, error)
+                if failed.is_nowhere(self.bootstrap):
+                    self._complain(failed, round((deadline - now()) * 1_000))
                 # An earlier error answer says more than a time-out at the end.
                 if attempt_ms >= ATTEMPT_MS or address not in failed.answered:
                     failed.last[address] = str(error)
@@ -232,6 +251,13 @@ class RetryingClient:
                 raise await self._out_of_time(failed, may_be_done=repeated)
             await asyncio.sleep(pause_ms / 1_000)
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
+
+    def _complain(self, failed: _FailedAttempts, left_ms: int) -> None:
+        """Say that nobody accepts a connection, if there is time left to read it."""
+        say, self._say = self._say, None
+        if say is not None and left_ms >= LAST_WORD_MS:
+            reasons = "; ".join(dict.fromkeys(failed.unconnected.values()))
+            say(f"{reasons}; trying for {show_duration(left_ms)} more")
 
     async def _check_for_leader(self, failed: _FailedAttempts, after_ms: int) -> None:
         """Raise `Unreachable` if no node that answers knows a leader, after `after_ms`."""

@@ -38,6 +38,9 @@ class Address(NamedTuple):
 def parse_address(text: str) -> Address:
     """Parse `host:port`, with an IPv6 host in brackets: `[::1]:9092`. Raises `BadAddress`."""
     stripped = text.strip()
+    if "://" in stripped:
+        rest = stripped.partition("://")[2].rstrip("/")
+        raise BadAddress(f"{text!r} is a URL: write host and port only, as in {rest or 'one:9092'}")
     bracketed = _BRACKETED.fullmatch(stripped)
     if bracketed is not None:
         host, port = bracketed.group(1), bracketed.group(2)

@@ -45,6 +45,14 @@ def refusal(*arguments: str | Path) -> str:
         (("--describe", "--bootstrap-server", "h"), "'h': a port is missing, as in h:9092"),
         (("--describe", "--bootstrap-server", "h:1,h:1"), "h:1 is listed twice"),
         (("--describe", "--timeout", "soon", *SERVER), "'soon' is not a time, like 500ms or 5s"),
+        (
+            ("--describe", "--timeout", "5", *SERVER),
+            "'5' has no unit: write 5s for seconds, or 5ms",
+        ),
+        (
+            ("--describe", "--bootstrap-server", "http://h:1/"),
+            "'http://h:1/' is a URL: write host and port only, as in h:1",
+        ),
         (("--describe=all", *SERVER), "'all' is not one of 'status', 'replication'."),
         (("--timeout", "1s", "describe", "--status", "--timeout", "soon"), "'soon' is not a time"),
     ],

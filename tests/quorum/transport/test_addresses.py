@@ -26,7 +26,11 @@ def test_an_address_is_host_and_port(text: str, address: Address) -> None:
         ("", "'': a host is missing"),
         (":9092", "':9092': a host is missing"),
         ("[]:9092", r"'\[\]:9092': a host is missing"),
-        ("http://one:9092", "in brackets"),
+        (
+            "http://one:9092/",
+            "'http://one:9092/' is a URL: write host and port only, as in one:9092",
+        ),
+        ("SSL://", "'SSL://' is a URL: write host and port only, as in one:9092"),
         ("one two:9092", "characters that no host has"),
         ("localhost", "a port is missing, as in localhost:9092"),
         ("[::1]", r"a port is missing, as in \[::1\]:9092"),
