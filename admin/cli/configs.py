@@ -1,7 +1,7 @@
 """`metaquorum configs` and `metaquorum features` (KIP-584): what is in force in the cluster."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -49,14 +49,25 @@ async def describe(
 ) -> None:
     """List every configuration with its value and source.
 
-    To describe one broker, connect to that broker, which also knows its own file, or to a
-    controller.
+    A broker is asked about itself, because it also knows its own file; a controller does not.
     """
     kind, name = _resource(topic, broker, broker_default)
+    if broker is not None and target.servers:
+        target = await _at_broker(target, broker)
     async with target.client() as client:
         found = await client.describe_configs(kind, name)
     data = [asdict(each) for each in found]
     show(found, output, lambda found: columns(found, _CONFIGS), lambda _: data)
+
+
+async def _at_broker(target: Target, broker: int) -> Target:
+    """The target for a request that only this broker answers."""
+    async with target.client() as client:
+        found = {each.id: each.address for each in await client.brokers()}
+    if broker not in found:
+        alive = ", ".join(map(str, sorted(found)))
+        raise click.ClickException(f"broker {broker} is not among those alive: {alive}")
+    return replace(target, servers=(found[broker],))
 
 
 @command.command("alter")

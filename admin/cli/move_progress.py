@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 POLL_SECONDS: Final = 0.5
 """The interval of a command that waits."""
+LINE_SECONDS: Final = 5.0
+"""The interval of its lines where there is no terminal."""
 
 
 async def wait_for(client: "AdminClient", move_id: int) -> Exit:
@@ -27,44 +29,54 @@ async def wait_for(client: "AdminClient", move_id: int) -> Exit:
     from admin.capabilities.moves import DescribeMove
     from admin.client.admin_client import Unreachable
 
-    display = _Progress(is_terminal=sys.stderr.isatty())
-    while True:
-        try:
-            move = await client.ask(DescribeMove(move_id=move_id))
-        except Unreachable as error:
-            display.say(str(error))
-        else:
-            if move.ended:
-                display.end()
-                write(_sentence(move, f" is {move.state}"))
-                return Exit.DONE if move.state == "completed" else Exit.FAILED
-            display.show(move)
-        await asyncio.sleep(POLL_SECONDS)
+    display = _Progress(is_terminal=sys.stderr.isatty(), now=asyncio.get_running_loop().time)
+    try:
+        while True:
+            try:
+                move = await client.ask(DescribeMove(move_id=move_id))
+            except Unreachable as error:
+                display.say(str(error))
+            else:
+                if move.ended:
+                    display.end()
+                    write(_sentence(move, f" is {move.state}"))
+                    return Exit.DONE if move.state == "completed" else Exit.FAILED
+                display.show(move)
+            await asyncio.sleep(POLL_SECONDS)
+    except asyncio.CancelledError:
+        display.end()
+        say(
+            f"Move {move_id} goes on: `metaquorum moves show {move_id}` shows it, "
+            f"`metaquorum moves wait {move_id}` waits again, "
+            f"`metaquorum moves cancel {move_id}` cancels it."
+        )
+        raise
 
 
 class _Progress:
-    """The progress of a move: on a terminal one line that is overwritten, elsewhere a line for
-    every tenth. A new reason why the move is stuck is shown at once; nothing is repeated."""
+    """The progress of a move: on a terminal one line that is overwritten, elsewhere a line every
+    few seconds. A new reason why the move is stuck is shown at once; nothing is repeated."""
 
-    def __init__(self, *, is_terminal: bool) -> None:
+    def __init__(self, *, is_terminal: bool, now: Callable[[], float]) -> None:
         self._is_terminal = is_terminal
-        self._shown: str | int = ""
+        self._now = now
+        self._shown = ""
+        self._next_line = now()
         self._said = ""
         self._is_open = False
 
     def show(self, move: "DescribedMove") -> None:
         """Show what is new about the move."""
         self.say(stuck(move))
-        progress = _sentence(move)
-        tenth = 10 * (move.partitions_total - move.waiting - move.stepping) // move.partitions_total
-        shown = progress if self._is_terminal else tenth
-        if shown == self._shown:
-            return
-        self._shown = shown
+        progress = f"{_sentence(move)} {left_to_copy(move)}"
         if self._is_terminal:
+            if progress == self._shown:
+                return
+            self._shown = progress
             click.echo(f"\r\x1b[K{progress}", err=True, nl=False)
             self._is_open = True
-        else:
+        elif self._now() >= self._next_line:
+            self._next_line = self._now() + LINE_SECONDS
             say(progress)
 
     def say(self, words: str) -> None:

@@ -152,7 +152,14 @@ class Target:
         Call it outside of the event loop, in which Ctrl-C would not end the question.
         """
         if self.addresses and not yes:
-            click.confirm(question, abort=True, err=True)
+            try:
+                is_sure = click.confirm(question, err=True)
+            except click.Abort:
+                if sys.stdin.isatty():
+                    raise
+                raise click.UsageError("nobody answers here: give --yes") from None
+            if not is_sure:
+                raise click.ClickException("nothing was changed")
 
     def brokers(self, usage: str) -> "tuple[Address, ...]":
         """The addresses of brokers; a usage error with this message if they are controllers."""
@@ -452,8 +459,8 @@ def show(
     """Print an answer as its table, if not empty, or as data; without `data` it is the answer of a
     capability."""
     if output == "table":
-        if found:
-            write(table(found))
+        if found and (text := table(found)):
+            write(text)
         return
     if data is not None:
         write_data(data(found), output)

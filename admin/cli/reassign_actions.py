@@ -222,13 +222,13 @@ def _is_part_of(underway: Sequence[OngoingReassignment], asked: BeginMove) -> bo
 
 
 def _report(begun: BegunMove) -> Exit:
-    if begun.accepted:
+    if not begun.move_id and begun.accepted and all(one.replicas for one in begun.accepted):
+        # A controller that returns the replicas knows moves, and has begun none.
+        say(text.NOTHING_BEGUN)
+    elif begun.accepted:
         write(text.started([one.id for one in begun.accepted]))
     if begun.move_id:
         write(f"Move id: {begun.move_id}")
-    elif begun.accepted and all(one.replicas for one in begun.accepted):
-        # A controller that returns the replicas knows moves, and has begun none.
-        say(text.NOTHING_BEGUN)
     if begun.repeated and begun.move_id:
         say(text.original(begun.move_id))
     return finish(errors=text.not_started(begun.refused))

@@ -1,0 +1,75 @@
+"""Answers that misled a newcomer: an interrupted wait, a question without a terminal, a broker."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from admin.cli import move_progress
+from admin.cli.main import group
+from admin.client.admin_client import AdminClient
+from tests.admin.cli.test_moves_command import run as run_moves
+from tests.admin.cli.test_reassign_execute import FOUR
+from tests.admin.cli.test_reassign_partitions import brokers
+from tests.controller.controller_commands import asked, move, topic
+from tests.support.controllers import a_controller
+
+NOBODY = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "50ms")
+
+
+def test_a_question_that_nobody_can_answer_names_the_option() -> None:
+    done = CliRunner().invoke(group, ["topics", "delete", "a", *NOBODY])
+    assert done.exit_code == 2
+    assert done.stderr.endswith("Error: nobody answers here: give --yes\n")
+    done = CliRunner().invoke(group, ["topics", "delete", "a", *NOBODY], input="n\n")
+    assert (done.exit_code, done.stderr[-27:]) == (1, "Error: nothing was changed\n")
+
+
+async def test_an_unknown_topic_leaves_stdout_empty(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        arguments = ("topics", "describe", "nope", "--bootstrap-controller", str(node.address))
+        done = await asyncio.to_thread(CliRunner().invoke, group, arguments)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "Error: there is no topic nope\n"
+
+
+async def test_an_interrupted_wait_says_that_the_move_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: asyncio.Queue[str] = asyncio.Queue()
+    monkeypatch.setattr(move_progress, "say", said.put_nowait)
+    async with brokers(tmp_path, FOUR) as node:
+        await asked(node.controller, topic("a", 101, 102))
+        await asked(node.controller, move("a", 101, 103))
+        client = AdminClient([node.address], is_controller=True)
+        async with client, asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(move_progress.wait_for(client, 1))
+            first = await said.get()
+            waiting.cancel()
+        assert first.startswith("Move 1: of 1 partition(s) 0 done, 1 in progress. ")
+        assert first.endswith("Bytes left to copy: unknown.")
+        last = said.get_nowait()
+        assert last.startswith("Move 1 goes on: `metaquorum moves show 1` shows it, ")
+        assert "`metaquorum moves cancel 1` cancels it." in last
+        shown = await run_moves(node, "show", "1")
+        assert shown.exit_code == 0
+
+
+def test_without_a_terminal_a_line_comes_every_few_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(move_progress, "say", said.append)
+    monkeypatch.setattr(move_progress, "stuck", lambda _: "")
+    monkeypatch.setattr(move_progress, "left_to_copy", lambda move: f"{move.left} left.")
+    clock = [0.0]
+    display = move_progress._Progress(is_terminal=False, now=lambda: clock[0])
+    counts = {"completed": 0, "stepping": 1, "waiting": 0, "cancelled": 0, "superseded": 0}
+    for second in range(12):
+        clock[0] = float(second)
+        shown: Any = SimpleNamespace(move_id=1, partitions_total=1, gone=0, left=second, **counts)
+        display.show(shown)
+    assert [line.rpartition(". ")[2] for line in said] == ["0 left.", "5 left.", "10 left."]
