@@ -323,6 +323,15 @@ def takers(image: Image) -> list[kafka_records.RegisterBroker]:
     return [broker for broker in image.brokers.values() if broker.live and not broker.cordoned]
 
 
+def fenced_takers(image: Image) -> list[BrokerId]:
+    """Return the fenced brokers that may get replicas once live ones are too few, by id."""
+    return [
+        broker.broker_id
+        for broker in sorted(image.brokers.values(), key=lambda each: each.broker_id)
+        if broker.fenced and not broker.cordoned and not broker.in_controlled_shutdown
+    ]
+
+
 def cordon_refusal(image: Image, newcomers: Replicas, *, where: str = "") -> Refusal | None:
     """Return the reason why one of these brokers may not get a replica, or None.
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from statemachine.brokers.lifecycle import cordon_refusal, takers
+from statemachine.brokers.lifecycle import cordon_refusal, fenced_takers, takers
 from statemachine.commands import (
     CreatePartitions,
     CreateTopics,
@@ -83,13 +83,21 @@ class _NewPartitions:
     def placed(
         self, topic_id: UUID, count: int, factor: int, *, first: int = 0
     ) -> Slices[Sequence[Replicas] | Refusal]:
-        """Place the replicas of so many partitions from `first` on."""
-        available = takers(self.pending.image)
-        if factor > len(available):
-            return too_few_brokers(self.pending, factor, len(available))
+        """Place the replicas of so many partitions from `first` on.
+
+        As in Kafka, fenced brokers come last: they follow, in turn, where live ones are too few.
+        """
+        available, fenced = takers(self.pending.image), fenced_takers(self.pending.image)
+        usable = len(available) + len(fenced) if available else 0
+        if factor > usable:
+            return too_few_brokers(self.pending, factor, usable)
         assignment = []
-        for replicas in place(available, topic_id, count, factor, first=first):
-            assignment.append(replicas)
+        live = min(factor, len(available))
+        for number, replicas in enumerate(
+            place(available, topic_id, count, live, first=first), start=first
+        ):
+            rest = [fenced[(number + turn) % len(fenced)] for turn in range(factor - live)]
+            assignment.append((*replicas, *rest))
             yield CREATED_US
         return assignment
 

@@ -141,12 +141,35 @@ def test_invalid_partition_counts_are_refused_with_the_reason(
     assert world.image.end_offset == end
 
 
-def test_brokers_that_are_gone_can_be_given_nothing() -> None:
+def test_fenced_brokers_come_last_where_live_ones_are_too_few() -> None:
+    """As by Kafka's StripedReplicaPlacer: three brokers, one down, can hold three replicas."""
+    world = a_world()
+    world.fence(2)
+    (placed,) = grow(world, MorePartitions(name="n", count=3))
+    assert placed.error is Error.NONE
+    world.fence(1, 3)
+    (refused,) = grow(world, MorePartitions(name="n", count=4))
+    assert refused.error is Error.INVALID_REPLICATION_FACTOR
+    assert refused.message.endswith("only 0 of 3 registered broker(s) are available.")
+
+
+def test_a_new_topic_is_led_by_live_brokers_only() -> None:
+    world = World(broker_count=3)
+    world.fence(2)
+    create(world, new(partition_count=6, replication_factor=3))
+    topic = world.image.topic_named("n")
+    assert topic is not None
+    assert len(topic.partitions) == 6
+    for _, partition in topic.existing():
+        assert partition.replicas[-1] == 2
+        assert sorted(partition.replicas) == [1, 2, 3]
+        assert set(partition.isr) == {1, 3}
+        assert partition.leader == partition.replicas[0]
+
+
+def test_brokers_that_are_gone_lead_nothing() -> None:
     world = a_world()
     world.fence(2, 3)
-    (placed,) = grow(world, MorePartitions(name="n", count=3))
-    assert placed.error is Error.INVALID_REPLICATION_FACTOR
-    assert placed.message.endswith("only 1 of 3 registered broker(s) are available.")
     (given,) = grow(world, MorePartitions(name="n", count=3, assignments=((2, 3),)))
     assert given.error is Error.INVALID_REPLICA_ASSIGNMENT
     assert "every broker of (2, 3) is fenced or shutting down" in given.message

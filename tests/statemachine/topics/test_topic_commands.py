@@ -136,7 +136,11 @@ def test_counts_of_minus_one_are_the_defaults() -> None:
         (new(partition_count=-2), Error.INVALID_PARTITIONS, "-2"),
         (new(partition_count=2**31 - 1), Error.INVALID_PARTITIONS, str(CREATED_PARTITIONS_MAX)),
         (new(replication_factor=0), Error.INVALID_REPLICATION_FACTOR, "0"),
-        (new(replication_factor=4), Error.INVALID_REPLICATION_FACTOR, "2 of 3 registered"),
+        (
+            new(replication_factor=4),
+            Error.INVALID_REPLICATION_FACTOR,
+            "only 3 broker(s) are registered",
+        ),
         (
             NewTopic(name="n", topic_id=UUID(int=5), partition_count=1, assignments=((0, (1,)),)),
             Error.INVALID_REQUEST,
