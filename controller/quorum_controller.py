@@ -165,6 +165,8 @@ class QuorumController:
         self._appender = RecordAppender(self._loader, self._deferred, clock)
         self._event_queue = ControllerEventQueue(later, slice_us)
         self._submitted: set[type[Command]] = set()
+        self._said_silent: frozenset[int] = frozenset()
+        """The brokers that the last sweep has found silent."""
         """Kinds of the internal commands under way."""
         self._is_reading = False
         """True during a long query: the image must not change."""
@@ -382,8 +384,11 @@ class QuorumController:
             return self._session_timeout_ms
         now_ms = self._clock()
         silent = self.heartbeats.expired(now_ms)
+        if news := sorted({*silent} - self._said_silent):
+            logger.warning("Fencing brokers %s: no heartbeat in time", news)
+        # Sweeps find them again until the decision is committed: each is said once.
+        self._said_silent = frozenset(silent)
         if silent:
-            logger.warning("Fencing brokers %s: no heartbeat in time", list(silent))
             self._submit_internal(FenceBrokers(broker_ids=silent))
         if has_too_much(self.image, self._wall_clock()):
             self._submit_internal(ForgetMoves())

@@ -181,6 +181,21 @@ async def test_a_broker_that_falls_silent_is_fenced_and_its_partitions_get_new_l
         assert controller.image.end_offset == end
 
 
+async def test_a_silent_broker_is_logged_once_while_its_fencing_waits(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    async with a_controller(tmp_path, session_clock=clock) as node:
+        controller = node.controller
+        await join(controller, 101)
+        controller.sweep()
+        clock.ms += SESSION_TIMEOUT_MS
+        monkeypatch.setattr(controller, "submit", lambda *_: None)
+        for _ in range(3):
+            controller.sweep()
+        assert caplog.text.count("Fencing brokers [101]: no heartbeat in time") == 1
+
+
 async def test_a_new_active_controller_grants_every_broker_a_full_session(tmp_path: Path) -> None:
     clock = Clock()
     async with a_controller(tmp_path, session_clock=clock) as node:
