@@ -29,7 +29,9 @@ from broker.storage.disk_thread import DiskThread
 from broker.storage.log_dir import take_clean_shutdown, write_clean_shutdown
 from quorum.bootstrap import open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
+from quorum.core.vocabulary import Offset
 from quorum.process import binding, run_process, stop_event
+from quorum.records.control import KRAFT_VERSION
 from quorum.transport.controller_channel import NodeToControllerChannelManager
 from quorum.transport.exposure import exposures
 from quorum.transport.limits import ServerLimits
@@ -246,9 +248,15 @@ class BrokerServer:
                 discover=self.opened.gossiper.asked,
                 wall_clock=wall_ms,
                 rights=rights,
+                kraft_version=self._kraft_version,
             )
         )
         logger.info("Broker %d serves clients", self.config.quorum.node_id)
+
+    def _kraft_version(self) -> int:
+        """The level of kraft.version in force: from level 1 on the log records the voters."""
+        voters = self._opened.quorum.node.voters_at(Offset(self.image.end_offset))
+        return 0 if voters is None else KRAFT_VERSION
 
     async def _open_partitions(self) -> None:
         """Open the local replicas: the metadata is known up to the broker's own registration."""

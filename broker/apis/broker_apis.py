@@ -26,6 +26,7 @@ from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.refusals import build_refusal
 from quorum.transport.inbound import Handler, InboundRequest
+from statemachine.features.features import KRAFT_VERSION
 from statemachine.security.rights import DESCRIBE_GROUP, DESCRIBE_TRANSACTION
 
 FORWARDED: Final = frozenset(
@@ -102,8 +103,11 @@ class BrokerApis:
         discover: Handler,
         wall_clock: Clock,
         rights: BrokerRights = OPEN,
+        kraft_version: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`kraft_version` returns the level that the log of the quorum is at."""
         self._image = manager.image
+        self._kraft_version = kraft_version
         self._rights = rights
         self._forwarder = forwarder
         describe = DescribeApi(config, manager, cluster_id, rights)
@@ -150,7 +154,7 @@ class BrokerApis:
         """ApiVersions (18, KIP-511, KIP-584); the listener answers unsupported versions."""
         features = Features(
             supported=SUPPORTED_FEATURES,
-            finalized=self._image.features,
+            finalized={**self._image.features, KRAFT_VERSION: self._kraft_version()},
             finalized_epoch=self._image.end_offset - 1,
         )
         request.respond(write_offer(request.api_version, OFFERED, features))

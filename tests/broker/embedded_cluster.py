@@ -215,6 +215,7 @@ class Node:
             discover=lambda request: request.reject("this broker is without its quorum"),
             wall_clock=wall_ms,
             rights=self.rights,
+            kraft_version=lambda: 1,
         )
 
 

@@ -331,3 +331,4 @@ async def test_the_offer_is_what_is_handled(tmp_path: Path, version: int) -> Non
         if version >= 3:
             levels = {each.name: each.max_version_level for each in answer.finalized_features}
             assert levels["metadata.version"] == 25
+            assert levels["kraft.version"] == 1
