@@ -255,7 +255,7 @@ class BrokerServer:
 
     def _kraft_version(self) -> int:
         """The level of kraft.version in force: from level 1 on the log records the voters."""
-        voters = self._opened.quorum.node.voters_at(Offset(self.image.end_offset))
+        voters = self.opened.quorum.node.voters_at(Offset(self.image.end_offset))
         return 0 if voters is None else KRAFT_VERSION
 
     async def _open_partitions(self) -> None:
