@@ -164,6 +164,10 @@ bench-scale: $(MEASURED) ## measure 2,000,000 partitions on 1,000 brokers and wr
 bench-hostile: $(MEASURED) ## attack a cluster in the ways that once stopped it, and print how long others wait
 	$(MEASURE_M) bench.hostile_requests $(ARGS)
 
+.PHONY: bench-streams
+bench-streams: $(MEASURED) ## measure commits while 500 clients watch the leader, beside none
+	$(MEASURE_M) bench.event_streams $(ARGS)
+
 .PHONY: bench-lag
 bench-lag: $(VENV)/installed $(VENV)/spark ## measure lag reports and write docs/lag.md and docs/lag_scale.md; needs Java 17
 	$(PYTHON_M) bench.lag_scan --write docs/lag.md
@@ -199,6 +203,15 @@ crashes: $(VENV)/installed ## lose power at every operation of a disk, and recov
 mutants: $(VENV)/installed ## plant every known fault in the product and see it found; writes docs/mutants.md
 	$(PYTHON_M) chaos mutants --write docs/mutants.md $(ARGS)
 
+.PHONY: screenshots
+screenshots: $(VENV)/installed ## take the pictures of the live page for the documentation; needs Chromium
+	$(PYTHON_M) tests.support.screenshots docs
+
+# Not in a lock: only a test uses it, and is the same without it but for these checks.
+.PHONY: axe
+axe: ## fetch axe-core into .axe, for the test of the live page (needs npm and a network)
+	npm install --prefix .axe --ignore-scripts --no-audit --no-fund axe-core@4.11.4
+
 .PHONY: format
 format: $(VENV)/installed ## format the code and mend what lint can mend
 	$(BIN)/ruff check --fix --exit-zero
@@ -222,5 +235,5 @@ lock: ## resolve pyproject.toml anew into requirements/*.txt (needs a network an
 .PHONY: clean
 clean: ## remove the environment, caches and whatever was built
 	rm -rf $(VENV) $(COMPILED) .lock-venv build dist .hypothesis .import_linter_cache .mypy_cache \
-		.pytest_cache .ruff_cache
+		.pytest_cache .ruff_cache .axe
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

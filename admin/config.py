@@ -438,6 +438,9 @@ def _http(values: Mapping[str, Any], listeners: Sequence[Listener], main: str) -
         limits=HttpLimits(
             connections_max=values["http.connections.max"],
             connections_max_per_ip=values["http.connections.max.per.ip"],
+            # A broker has no streams.
+            streams_max=values.get("http.streams.max", 0),
+            streams_max_per_ip=values.get("http.streams.max.per.ip", 0),
         ),
         tokens=values["http.tokens.file"],
         tls=_http_tls(values),

@@ -294,7 +294,8 @@ def _places(config: Config) -> Iterator[tuple[Listener, tuple[str, int]]]:
 
 
 def _server(config: Config, apis: ControllerApis, parts: AsyncExitStack) -> Server:
-    http_connections_max = 0 if config.http is None else config.http.limits.connections_max
+    http = None if config.http is None else config.http.limits
+    http_connections_max = 0 if http is None else http.connections_max + http.streams_max
     limits = ServerLimits(
         connections_max=config.connections_max,
         connections_per_address_max=config.connections_per_address_max,

@@ -470,6 +470,23 @@ _ROWS: Final = (
         highest=CONNECTIONS_MAX,
     ),
     Setting(
+        "http.streams.max",
+        INTEGER,
+        "The maximum of event streams, which are not among those connections; a further one is "
+        "refused (503).",
+        default=_HTTP.streams_max,
+        highest=CONNECTIONS_MAX,
+        only=Role.CONTROLLER,
+    ),
+    Setting(
+        "http.streams.max.per.ip",
+        INTEGER,
+        "The same of one address.",
+        default=_HTTP.streams_max_per_ip,
+        highest=CONNECTIONS_MAX,
+        only=Role.CONTROLLER,
+    ),
+    Setting(
         "http.allowed.hosts",
         HOSTS,
         "Further names under which clients reach the HTTP listener, such as that of a proxy. A "

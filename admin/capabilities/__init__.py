@@ -9,13 +9,16 @@ import msgspec
 
 from admin.capabilities import (
     brokers,
+    copy_progress,
     decommission,
     health,
     moves,
+    partition_health,
     plans,
     quorum,
     reassignments,
     topic_admin,
+    topics,
 )
 from admin.capabilities.schema import Context, Request, check, encode
 from admin.faults import Refused
@@ -37,8 +40,11 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
             topic_admin,
             reassignments,
             moves,
+            copy_progress,
             plans,
             decommission,
+            topics,
+            partition_health,
             quorum,
             health,
         )

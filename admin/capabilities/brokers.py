@@ -71,7 +71,7 @@ class ListBrokers(Request[Brokers], frozen=True, kw_only=True):
             lambda image: Brokers(
                 as_of_offset=image.end_offset,
                 brokers=tuple(
-                    [Broker(**_fields(image, each)) for _, each in sorted(image.brokers.items())]
+                    [broker_of(image, each) for _, each in sorted(image.brokers.items())]
                 ),
             )
         )
@@ -220,6 +220,11 @@ def _altered(answer: BrokersCordoned) -> BrokersAltered:
     return BrokersAltered(
         brokers=tuple(BrokerResult.of(each, broker_id=each.broker_id) for each in answer.brokers)
     )
+
+
+def broker_of(image: Image, broker: kafka_records.RegisterBroker) -> Broker:
+    """The description of a registered broker."""
+    return Broker(**_fields(image, broker))
 
 
 def _fields(image: Image, broker: kafka_records.RegisterBroker) -> dict[str, Any]:

@@ -252,8 +252,8 @@ class ListMoves(Request[Moves], frozen=True, kw_only=True):
         return await context.read(
             lambda image: Moves(
                 as_of_offset=image.end_offset,
-                all_paused=_pause(image),
-                moves=tuple([_move(each) for each in summaries(image)]),
+                all_paused=pause_of(image),
+                moves=tuple([move_of(each) for each in summaries(image)]),
             )
         )
 
@@ -551,13 +551,13 @@ def described(
     found = partitions_of_move(image, move_id, None, PARTITIONS_SHOWN_MAX)
     copies: dict[str, Any] = {}
     if summary.move.outcome is None:
-        copies = _move_copies(image, move_id, report_of)
+        copies = copies_of(image, move_id, report_of)
     return DescribedMove(
         as_of_offset=image.end_offset,
-        all_paused=_pause(image),
+        all_paused=pause_of(image),
         partitions=tuple([_moving(image, *each, report_of) for each in found]),
         partitions_not_shown=max(0, summary.waiting + summary.stepping - len(found)),
-        **asdict(_move(summary)),
+        **asdict(move_of(summary)),
         **copies,
     )
 
@@ -653,12 +653,14 @@ def _token(last: OngoingReassignment) -> str:
     return urlsafe_b64encode(place).decode().rstrip("=")
 
 
-def _pause(image: Image) -> Pause | None:
+def pause_of(image: Image) -> Pause | None:
+    """The pause of all moves, or None."""
     paused = image.all_paused
     return None if paused is None else Pause(by=paused.who, since_ms=paused.since_ms)
 
 
-def _move(summary: MoveSummary) -> Move:
+def move_of(summary: MoveSummary) -> Move:
+    """The move of this summary."""
     move, begun = summary.move, summary.move.begun
     outcome, ended = move.outcome, move.ended
     state = MoveState(move.state).name if outcome is None else outcome.name
@@ -697,7 +699,8 @@ def _word(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def _move_copies(image: Image, move_id: int, report_of: CopyLookup) -> dict[str, Any]:
+def copies_of(image: Image, move_id: int, report_of: CopyLookup) -> dict[str, Any]:
+    """The fields of a `MoveProgress` about what is left to copy."""
     found = move_copies(image, move_id, report_of)
     return {
         "partitions_bytes_unknown": found.unknown,

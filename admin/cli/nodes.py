@@ -160,7 +160,7 @@ def _announce(cluster: "LocalCluster") -> None:
     if security is not None:
         asked += f" --command-config {security.client_file}"
     say(f"Look:  {command_line()} metadata-quorum {asked} describe --status")
-    say(f"       {f'http://{web}/v1/quorum' if security is None else security.curl(web)}")
+    say(f"       {f'http://{web}/' if security is None else security.curl(web)}")
     say("Stop:  Ctrl-C")
 
 

@@ -54,7 +54,7 @@ class Access:
 
     def admit(self, request: web.Request) -> Caller:
         """Return who sends a request that may be handled; raises `Problem`."""
-        host = self._host(request)
+        host = self.check_host(request)
         caller = self._caller(request)
         if request.method not in READING_METHODS:
             # No page can add a bearer token that it does not have.
@@ -63,7 +63,8 @@ class Access:
             _check_content_type(request)
         return caller
 
-    def _host(self, request: web.Request) -> str:
+    def check_host(self, request: web.Request) -> str:
+        """Return the Host of a request, which is a name of this node; raises `Problem`."""
         given = request.headers.getall("Host", [])
         if len(given) != 1:
             raise Problem(400, "Invalid Host", "give one Host header")

@@ -61,9 +61,11 @@ from admin.http.capability_routes import (
     id_in,
     key_of,
 )
+from admin.http.events.streams import add_streams, streamed
 from admin.http.gateway import Gateway
 from admin.http.health import HEALTH, get_health
 from admin.http.limits import HttpLimits
+from admin.http.page.assets import add_page
 from admin.http.problems import (
     REPEATED,
     Problem,
@@ -89,6 +91,8 @@ def make_app(
 ) -> web.Application:
     """Make the application of one controller."""
     app = base_app(access, limits, monitor)
+    # Behind those of every node: who asks is known.
+    app.middlewares.append(streamed)
     app[GATEWAY] = gateway
     if monitor is not None:
         app.router.add_get(HEALTH, get_health)
@@ -97,6 +101,8 @@ def make_app(
     app.router.add_get(f"{BASE}/{{id}}/rollback-plan", get_rollback_plan)
     app.router.add_get(openapi.PATH, get_openapi)
     add_routes(app.router, RESPONSES)
+    add_streams(app, access)
+    add_page(app.router)
     _add_trailing_slashes(app.router)
     return app
 

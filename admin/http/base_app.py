@@ -15,6 +15,7 @@ from admin.http.access import Access
 from admin.http.bodies import BODY_MEMORY, LIMITS, RESPONSE_MEMORY, bounded
 from admin.http.caller import CALLER, NotAllowed
 from admin.http.limits import Account, HttpLimits
+from admin.http.page.assets import is_of_page
 from admin.http.problems import Handler, as_problems
 from admin.monitoring.monitor import Monitor
 from quorum.protocol.extension import Origin
@@ -50,7 +51,9 @@ def base_app(access: Access, limits: HttpLimits, monitor: Monitor | None) -> web
 @web.middleware
 async def admitted(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Handle a request only if its caller is known and no other page sends it."""
-    if request.path not in PROBES:
+    if is_of_page(request):
+        request.app[ACCESS].check_host(request)
+    elif request.path not in PROBES:
         request[CALLER] = request.app[ACCESS].admit(request)
     return await handler(request)
 

@@ -56,7 +56,7 @@ class Gateway:
         security: ClientSecurity = PLAIN_CLIENT,
     ) -> None:
         """`security` is that of connections to brokers."""
-        self._service = service
+        self.service = service
         self._security = security
         self._router = router
         self._wait_seconds = wait_seconds
@@ -76,7 +76,7 @@ class Gateway:
         except ControllerUnreachable as error:
             is_lost = error.error == ErrorCode.REQUEST_TIMED_OUT and not request.only_reads()
             reason = f"{error}; an earlier attempt may have succeeded" if is_lost else str(error)
-            leader = self._service.quorum.leader
+            leader = self.service.quorum.leader
             raise NoAnswer(reason, leader, may_be_done=is_lost) from error
         if isinstance(response, bytes):
             response = decode_response(ApiKey.CAPABILITY, _VERSION, response)
@@ -84,6 +84,21 @@ class Gateway:
         if code:
             raise Refused(request.failing(), code, response.error_message)
         return schema.decode_answer(type(request), response.body)
+
+    def check(self, request: Request[Any], caller: Caller) -> None:
+        """Raise what `ask` would raise for a caller who may not ask this of this node."""
+        caller.check(request.NAME, request.needs())
+        requester = self._wrapped(request, caller, stale=True).requester
+        try:
+            refusal = self.service.refusal(ApiKey.CAPABILITY, requester)
+        except NotActive as error:
+            raise NoAnswer(str(error), error.leader_id, may_be_done=False) from error
+        if refusal is not None:
+            raise Refused(request.failing(), *refusal)
+        needs = request.needs()
+        reason = needs.refusal(self.service.authorization.access(requester))
+        if reason is not None:
+            raise Refused(request.failing(), needs.right.error.code, reason)
 
     def _wrapped(self, request: Request[Any], caller: Caller, *, stale: bool) -> KafkaRequest:
         message = build(
@@ -126,7 +141,7 @@ class Gateway:
         ids = list(wanted)
         for start in range(0, len(ids), _PIECE):
             reading = partial(_replicas, ids=ids[start : start + _PIECE])
-            current.update((await self._service.read(reading, stale=True)).value)
+            current.update((await self.service.read(reading, stale=True)).value)
         return await self._bytes(copied(current, {each: wanted[each] for each in current}))
 
     async def _bytes(self, copies: Mapping[PartitionId, int] | None) -> BytesMoved:
@@ -136,7 +151,7 @@ class Gateway:
         """
         try:
             live = partial(_live_brokers, protocol=self._security.protocol)
-            brokers = (await self._service.read(live, stale=True)).value
+            brokers = (await self.service.read(live, stale=True)).value
         except NotActive as error:
             return BytesMoved(None, str(error))
         return await bytes_at(brokers, copies, self._security)

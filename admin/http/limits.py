@@ -26,6 +26,12 @@ class HttpLimits:
 
     connections_max_per_ip: int = 64
 
+    streams_max: int = 2_000
+    """Event streams, which are not among those connections: a stream lasts as long as a page is
+    open. Each takes a file descriptor and some 60 KB."""
+
+    streams_max_per_ip: int = 200
+
     handshake_ms: int = 10_000
     """The time for a TLS handshake."""
 

@@ -145,6 +145,12 @@ class HttpListener:
         )
 
 
+def no_longer_counted(request: web.Request) -> None:
+    """Count the connection of an event stream no longer: streams have a limit of their own."""
+    if isinstance(request.protocol, _Connection):
+        request.protocol.end()
+
+
 class _Arrived(asyncio.Protocol):
     """A connection that has just been accepted."""
 

@@ -18,6 +18,7 @@ from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER, Needs
 from admin.capabilities.schema import Request, Route
 from admin.capabilities.topic_admin import CreateTopic
 from admin.http.answers import NewMove, ProblemDetails, ReassignmentsAndMoves, body_of
+from admin.http.events.resources import EVENT_STREAM, LAST_EVENT_ID, OVERVIEW, RESOURCES
 from admin.plan_file import MoveFile, PlanFile
 
 PATH: Final = "/openapi.json"
@@ -47,6 +48,8 @@ def document() -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for path, method, operation in _operations(schemas):
         paths.setdefault(path, {})[method] = operation
+    for path in RESOURCES:
+        _add_events(paths[path]["get"])
     return {
         "openapi": "3.1.0",
         "info": {
@@ -120,6 +123,7 @@ def _operations(schemas: _Schemas) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for kind in CAPABILITIES.values():
         for place, route in enumerate(kind.ROUTES):
             yield route.path, route.method.lower(), _of_route(kind, route, place, schemas)
+    yield OVERVIEW, "get", _overview(schemas)
     yield BASE, "get", _listed(schemas)
     yield BASE, "post", _begun(schemas)
     yield f"{BASE}/{{id}}/rollback-plan", "get", _rollback_plan(schemas)
@@ -157,6 +161,31 @@ def _of_route(
             schemas, body_of(kind, route), is_changed=kind.CHANGES, creates=kind is CreateTopic
         ),
     }
+
+
+def _overview(schemas: _Schemas) -> dict[str, Any]:
+    problem = {"application/problem+json": {"schema": schemas.ref(ProblemDetails)}}
+    done: dict[str, Any] = {"description": "Events of all that the live page shows", "content": {}}
+    return {
+        "operationId": "overview.watch",
+        **_described(
+            "Watch quorum, brokers, moves and counts of partitions over one connection.",
+            DESCRIBE_CLUSTER,
+        ),
+        "tags": [_tag(OVERVIEW)],
+        "parameters": [],
+        "responses": {
+            "200": done,
+            "406": {"description": "There are events only", "content": problem},
+            "default": {"description": "Another error", "content": problem},
+        },
+    }
+
+
+def _add_events(operation: dict[str, Any]) -> None:
+    """Describe the stream of events that a request may ask for by its Accept header."""
+    operation["responses"]["200"]["content"] |= {EVENT_STREAM: {"schema": {"type": "string"}}}
+    operation["parameters"] = [*operation["parameters"], _LAST_EVENT]
 
 
 def _listed(schemas: _Schemas) -> dict[str, Any]:
@@ -212,6 +241,12 @@ _STALE: Final[dict[str, Any]] = {
     "in": "query",
     "description": "Answer at once from the state of this node; `as_of_offset` says how old it is",
     "schema": {"type": "boolean", "default": False},
+}
+_LAST_EVENT: Final[dict[str, Any]] = {
+    "name": LAST_EVENT_ID,
+    "in": "header",
+    "description": "For a stream of events: the id of the last one, after which it goes on",
+    "schema": {"type": "integer"},
 }
 _KEY: Final[dict[str, Any]] = {
     "name": "Idempotency-Key",

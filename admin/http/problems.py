@@ -124,7 +124,9 @@ async def as_problems(request: web.Request, handler: Handler) -> web.StreamRespo
         response = await handler(request)
     except Exception as error:  # noqa: BLE001 - the client gets it, and the log if it is a bug
         response = problem_response(_problem(request, error))
-    response.headers.update(SECURITY_HEADERS)
+    for name, value in SECURITY_HEADERS.items():
+        # The page has a policy of its own.
+        response.headers.setdefault(name, value)
     if request.get(REPEATED, False):
         response.headers["Idempotent-Replayed"] = "true"
     return response

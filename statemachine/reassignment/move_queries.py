@@ -3,7 +3,7 @@
 Moves are listed while they run, and after their end until they are forgotten.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import attrgetter
 
 from msgspec import Struct
@@ -37,10 +37,20 @@ def summary_of(image: Image, move_id: MoveId) -> MoveSummary | None:
     return None if move is None else _summary(image, move, _lost_by(image))
 
 
-def summaries(image: Image) -> tuple[MoveSummary, ...]:
-    """Return the summaries of all listed moves, in the order in which they began."""
+def summaries(image: Image, moves: Iterable[MoveId] | None = None) -> tuple[MoveSummary, ...]:
+    """Return the summaries of all listed moves, or of these, in the order in which they began."""
     lost = _lost_by(image)
-    return tuple([_summary(image, image.moves[move_id], lost) for move_id in sorted(image.moves)])
+    ids = sorted(image.moves if moves is None else moves)
+    return tuple([_summary(image, image.moves[move_id], lost) for move_id in ids])
+
+
+def recent_moves(image: Image, running_max: int, ended_max: int) -> list[MoveId]:
+    """Return the first running moves and the last ended ones, in the order in which they began."""
+    running = [each for each, move in image.moves.items() if move.ended is None]
+    ended = [each for each, move in image.moves.items() if move.ended is not None]
+    # They are in the order of their ids, but for a snapshot that was loaded.
+    kept = sorted(ended)[-ended_max:] if ended_max else []
+    return sorted([*sorted(running)[:running_max], *kept])
 
 
 def _lost_by(image: Image) -> dict[MoveId, list[OwnedKey]]:

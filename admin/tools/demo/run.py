@@ -111,7 +111,7 @@ def _show_around(screen: Screen, cluster: LocalCluster) -> None:
     screen.say(f"{command} metadata-quorum {server} describe --status")
     screen.say(f"{command} reassign-partitions {server} --list")
     screen.say(f"{command} topics describe {server}")
-    screen.say(f"http://{web}/v1/quorum" if security is None else security.curl(web))
+    screen.say(f"http://{web}/" if security is None else security.curl(web))
 
 
 def _end(options: DemoOptions, folder: Path, result: bool | BaseException) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from admin.http.access import Access, known_hosts
 from admin.http.app import make_app
+from admin.http.events.hub import HUB, EventHub
 from admin.http.gateway import Gateway
 from admin.http.limits import HttpLimits
 from admin.http.listener import HttpListener
@@ -87,6 +88,7 @@ class Listening:
 
     listener: HttpListener
     port: int
+    hub: EventHub
 
     @asynccontextmanager
     async def connected(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[Connection]:
@@ -115,6 +117,7 @@ async def listening(
     tls: ServerTls | None = None,
     route: tuple[str, Handler] | None = None,
     limits: HttpLimits = DEFAULTS,
+    port: int = 0,
 ) -> AsyncIterator[Listening]:
     """An HTTP listener at this node, as `admin.daemon` starts it, with one more `route`."""
     refusals = RefusalLog("http", monotonic_ms)
@@ -128,8 +131,8 @@ async def listening(
     if route is not None:
         app.router.add_get(*route)
     listener = HttpListener(app, limits=limits, refusals=refusals, tls=tls)
-    port = await listener.start(HOST, 0)
+    port = await listener.start(HOST, port)
     try:
-        yield Listening(listener, port)
+        yield Listening(listener, port, app[HUB])
     finally:
         await listener.close()

@@ -82,7 +82,7 @@ async def test_every_response_is_closed_to_pages(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, listening(node) as http:
         for method, path, status in [
             ("GET", "/v1/quorum", 200),
-            ("GET", "/", 404),
+            ("GET", "/v2", 404),
             ("OPTIONS", PAUSE, 405),
             ("POST", PAUSE, 403),
         ]:

@@ -41,7 +41,7 @@ async def test_without_a_valid_token_nothing_is_told(tmp_path: Path) -> None:
             {"Authorization": secret},
             {"Authorization": "Bearer \xff"},
         ):
-            for method, where in (("GET", "/v1/quorum"), ("GET", "/"), ("POST", PAUSE)):
+            for method, where in (("GET", "/v1/quorum"), ("GET", "/v2"), ("POST", PAUSE)):
                 answer = await http.ask(method, where, **headers)
                 assert (answer.status, answer.data["title"]) == (401, "Not authenticated")
                 assert answer.headers["www-authenticate"].startswith("Bearer")

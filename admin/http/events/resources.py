@@ -1,0 +1,272 @@
+"""The states that can be watched: what each has, and how this node reads it.
+
+Everything comes from this node's own image, so a follower's stream may be a little behind; the
+offset says how far it has come. What only the leader knows, the lag of replicas and what is left to
+copy, comes from the last report (`leader_report`); without one it is unknown.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+from msgspec.structs import asdict, replace
+
+from admin.capabilities.brokers import ListBrokers, broker_of
+from admin.capabilities.copy_progress import MOVES_MAX, CopyProgress
+from admin.capabilities.moves import (
+    BASE,
+    DescribeMove,
+    ListMoves,
+    MoveProgress,
+    Pause,
+    move_of,
+    pause_of,
+)
+from admin.capabilities.quorum import DescribeQuorum, Quorum, Replica, quorum_of
+from admin.capabilities.schema import Answer, Request
+from admin.http.events.feed import Key, Sample, Section
+from controller.service import Service
+from statemachine.image.image import Image
+from statemachine.partitions.at_risk import under_replicated
+from statemachine.reassignment.move_queries import recent_moves, summaries
+from statemachine.reassignment.progress import progress_of
+from statemachine.vocabulary import NO_LEADER
+
+RUNNING_MOVES_MAX: Final = 200
+ENDED_MOVES_MAX: Final = 50
+"""Moves of a state: the first ones that run and the last ones that ended."""
+OVERVIEW: Final = "/v1/overview"
+EVENT_STREAM: Final = "text/event-stream"
+LAST_EVENT_ID: Final = "Last-Event-ID"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderNews:
+    """The knowledge of the leader beyond the log; nothing if it has not answered lately."""
+
+    quorum: Quorum | None = None
+    copies: Mapping[int, CopyProgress] = field(default_factory=dict)
+
+
+NO_NEWS: Final = LeaderNews()
+
+
+class MoveWait(Answer, frozen=True, kw_only=True):
+    """A partition of a move that shows what the move is at, and what holds that up."""
+
+    topic: str
+    partition: int
+    state: str
+    step: int
+    steps: int
+    reason: Annotated[str | None, Meta(description="null: nothing is known to hold it up")]
+    detail: str | None
+    since_ms: int
+
+
+class WatchedMove(MoveProgress, frozen=True, kw_only=True):
+    """A move, what is left to copy for it, and one of its partitions as an example."""
+
+    example: MoveWait | None = None
+
+
+class PartitionCounts(Answer, frozen=True, kw_only=True):
+    """The numbers of partitions in the whole cluster."""
+
+    partitions: int
+    without_leader: int
+    under_replicated: int
+    moving: int
+    topics: int
+
+
+class AllPaused(Answer, frozen=True, kw_only=True):
+    """The pause of all moves, if any, and how many moves are listed."""
+
+    all_paused: Pause | None
+    moves_total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A state that can be watched."""
+
+    path: str
+    event: str
+    sections: tuple[Section, ...]
+    needs: type[Request]  # type: ignore[type-arg]
+    """The request of the same right."""
+    is_plain: bool = False
+    """True if the only item is the data of an event."""
+
+    @property
+    def has_records_only(self) -> bool:
+        """True if its state only changes by records that change something."""
+        return not any(each.name == "quorum" for each in self.sections)
+
+    def of(self, image: Image, move_id: int | None) -> dict[Key, Struct]:
+        """Read the sections that the image has."""
+        found: dict[Key, Struct] = {}
+        for section in self.sections:
+            if (reading := _READINGS.get(section.name)) is not None:
+                found |= reading(image, move_id)
+        return found
+
+
+def _steady(quorum: Quorum) -> object:
+    """The quorum without what changes by itself, as time goes by."""
+    return replace(
+        quorum,
+        max_follower_lag_time_ms=0,
+        current_voters=tuple(map(_still, quorum.current_voters)),
+        observers=tuple(map(_still, quorum.observers)),
+    )
+
+
+def _still(replica: Replica) -> Replica:
+    return replace(replica, last_fetch_timestamp=0, last_caught_up_timestamp=0)
+
+
+_QUORUM: Final = Section("quorum", is_list=False, has_offset=True, compared=_steady)
+_BROKERS: Final = Section("brokers")
+_MOVES: Final = Section("moves")
+_PAUSE: Final = Section("pause", is_list=False)
+_MOVE: Final = Section("reassignment", is_list=False)
+_PARTITIONS: Final = Section("partitions", is_list=False)
+
+RESOURCES: Final[Mapping[str, Resource]] = {
+    each.path: each
+    for each in (
+        Resource("/v1/quorum", "quorum", (_QUORUM,), DescribeQuorum, is_plain=True),
+        Resource("/v1/brokers", "brokers", (_BROKERS,), ListBrokers),
+        Resource(BASE, "reassignments", (_MOVES, _PAUSE), ListMoves),
+        Resource(f"{BASE}/{{id}}", "reassignment", (_MOVE,), DescribeMove, is_plain=True),
+        Resource(
+            OVERVIEW,
+            "overview",
+            (_QUORUM, _BROKERS, _MOVES, _PAUSE, _PARTITIONS),
+            DescribeQuorum,
+        ),
+    )
+}
+"""The resources by the paths of their routes."""
+
+
+async def sample(
+    service: Service, resource: Resource, move_id: int | None, news: LeaderNews
+) -> Sample:
+    """Read the state of a resource on this node; raises `NotActive` while it cannot be read."""
+    items: dict[Key, Struct] = {}
+    if any(each.name == "quorum" for each in resource.sections):
+        items[Key("quorum")] = await _quorum(service, news.quorum)
+    if len(items) == len(resource.sections):
+        return Sample(service.quorum.node.high_watermark or 0, items)
+    found = await service.read(lambda image: resource.of(image, move_id), stale=True)
+    items |= {key: _with(news.copies, item) for key, item in found.value.items()}
+    return Sample(found.offset, items)
+
+
+def _with(copies: Mapping[int, CopyProgress], item: Struct) -> Struct:
+    if not isinstance(item, WatchedMove) or (left := copies.get(item.move_id)) is None:
+        return item
+    return replace(item, **asdict(left))
+
+
+async def _quorum(service: Service, reported: Quorum | None) -> Quorum:
+    own = quorum_of(await service.describe_quorum(stale=True))
+    is_of_now = reported is not None and (reported.leader_id, reported.leader_epoch) == (
+        own.leader_id,
+        own.leader_epoch,
+    )
+    if service.controller.is_active or reported is None or not is_of_now:
+        return own
+    return replace(
+        reported,
+        cluster_id=own.cluster_id,
+        high_watermark=own.high_watermark,
+        as_of_offset=own.as_of_offset,
+        full_disks=tuple(sorted({*own.full_disks, *reported.full_disks})),
+    )
+
+
+# --- sections of an image ------------------------------------------------------------------------
+
+
+def _brokers(image: Image, _move_id: int | None) -> dict[Key, Struct]:
+    return {
+        Key("brokers", broker_id): broker_of(image, broker)
+        for broker_id, broker in sorted(image.brokers.items())
+    }
+
+
+def _moves(image: Image, _move_id: int | None) -> dict[Key, Struct]:
+    ids = recent_moves(image, RUNNING_MOVES_MAX, ENDED_MOVES_MAX)
+    return {Key("moves", each.move_id): each for each in _watched(image, ids)}
+
+
+def _one_move(image: Image, move_id: int | None) -> dict[Key, Struct]:
+    ids = [each for each in (move_id,) if each is not None and each in image.moves]
+    return {Key("reassignment", each.move_id): each for each in _watched(image, ids)}
+
+
+def _watched(image: Image, ids: Sequence[int]) -> list[WatchedMove]:
+    shown = {each for each in ids if image.moves[each].ended is None}
+    with_example = sorted(shown)[:MOVES_MAX]
+    return [
+        WatchedMove(
+            **asdict(move_of(each)),
+            example=_example(image, each.move.id) if each.move.id in with_example else None,
+        )
+        for each in summaries(image, ids)
+    ]
+
+
+def _example(image: Image, move_id: int) -> MoveWait | None:
+    """One partition of a move: one that waits for its next step, or else one whose step goes on."""
+    index = image.index
+    keys = index.keys_of_move(move_id)
+    found = next(iter((keys & index.waiting)[:1] or keys[:1]), None)
+    place = None if found is None else index.at(found)
+    if place is None:
+        return None
+    topic, number = place
+    progress = progress_of(image, topic, number)
+    if progress is None:
+        return None
+    return MoveWait(
+        topic=topic.name,
+        partition=number,
+        state=progress.state.value,
+        step=progress.step,
+        steps=progress.of,
+        reason=None if progress.reason is None else progress.reason.value,
+        detail=progress.detail or None,
+        since_ms=progress.since_ms,
+    )
+
+
+def _pause(image: Image, _move_id: int | None) -> dict[Key, Struct]:
+    return {Key("pause"): AllPaused(all_paused=pause_of(image), moves_total=len(image.moves))}
+
+
+def _partitions(image: Image, _move_id: int | None) -> dict[Key, Struct]:
+    index = image.index
+    counts = PartitionCounts(
+        partitions=sum(map(len, index.leader_of.values())),
+        without_leader=index.count(index.leader_of, NO_LEADER),
+        under_replicated=len(under_replicated(image)),
+        moving=len(index.moving),
+        topics=len(image.topics),
+    )
+    return {Key("partitions"): counts}
+
+
+_READINGS: Final[Mapping[str, Callable[[Image, int | None], dict[Key, Struct]]]] = {
+    "brokers": _brokers,
+    "moves": _moves,
+    "reassignment": _one_move,
+    "pause": _pause,
+    "partitions": _partitions,
+}
+"""The reading of each section from the image; that of the quorum is not in it."""

@@ -1,0 +1,273 @@
+// Moves: their progress, why they wait, and what can be done with them.
+
+import { ask } from "./api.js";
+import { change, confirm, field, lines } from "./dialog.js";
+import { button, byId, el, head, meter, put, setClass, sync } from "./dom.js";
+import { bytes, duration, ids, moment, person, plural, whole } from "./format.js";
+import { state } from "./state.js";
+
+const SHOWN = 10;
+const PAGE = 20;
+const BASE = "/v1/reassignments";
+
+const running = el("div");
+const ended = el("tbody");
+const none = el("p", { class: "empty" }, "Nothing is being moved.");
+const more = el("div", { class: "pager" });
+const summary = el("summary", {}, "Ended");
+const history = el("details", {}, summary, el("table", { class: "cards" }, head(["Move", "Outcome", "Partitions", "Ended"], [], "Actions"), ended));
+const pauseAll = button("Pause all", () => (state.pause?.all_paused ? change(pauseAll, "POST", `${BASE}:resume`, { said: "Moves go on" }) : change(pauseAll, "POST", `${BASE}:pause`, { said: "No move begins a further step" })));
+const paused = el("span", { class: "badge warn", hidden: true });
+let page = 0;
+let endedShown = SHOWN;
+const showMore = button("Show more", () => {
+  endedShown += SHOWN;
+  update();
+});
+
+export function build() {
+  byId("moves").append(
+    el("div", { class: "head" }, el("h2", { id: "moves-title" }, "Moves"), paused, el("div", { class: "push" }, pauseAll)),
+    none,
+    running,
+    more,
+    history,
+  );
+  history.append(showMore);
+  more.append(
+    button("Earlier", () => turn(-1)),
+    el("span"),
+    button("Later", () => turn(1)),
+  );
+}
+
+function turn(by) {
+  page += by;
+  update();
+}
+
+export function update() {
+  const all = [...state.moves.values()].sort((a, b) => a.move_id - b.move_id);
+  const now = all.filter((each) => !each.ended);
+  const over = all.filter((each) => each.ended).reverse();
+  const pages = Math.max(1, Math.ceil(now.length / SHOWN));
+  page = Math.min(Math.max(0, page), pages - 1);
+  none.hidden = now.length > 0;
+  more.hidden = pages === 1;
+  put(more.children[1], `Page ${page + 1} of ${pages}`);
+  more.children[0].disabled = page === 0;
+  more.children[2].disabled = page === pages - 1;
+  sync(running, now.slice(page * SHOWN, (page + 1) * SHOWN), (each) => each.move_id, make, show);
+  history.hidden = over.length === 0;
+  put(summary, `Ended: ${whole((state.pause?.moves_total ?? all.length) - now.length)}`);
+  sync(ended, over.slice(0, endedShown), (each) => each.move_id, makeEnded, showEnded);
+  showMore.hidden = over.length <= endedShown;
+  const pause = state.pause?.all_paused;
+  put(pauseAll, pause ? "Resume all" : "Pause all");
+  paused.hidden = !pause;
+  if (pause) put(paused, `All paused by ${person(pause.by)} since ${moment(pause.since_ms)}`);
+}
+
+function make(move) {
+  const path = `${BASE}/${move.move_id}`;
+  const bar = meter(`Progress of move ${move.move_id}`);
+  const parts = { title: el("h3"), badge: el("span"), kind: el("span", { class: "dim" }), facts: el("dl", { class: "facts" }), why: el("p", { class: "why" }) };
+  const row = { bar, parts, move };
+  const pause = button("Pause", () =>
+    row.move.state === "running"
+      ? change(pause, "POST", `${path}:pause`, { said: `Move ${move.move_id} begins no further step` })
+      : change(pause, "POST", `${path}:resume`, { said: `Move ${move.move_id} goes on` }),
+  );
+  const details = el("div", { class: "details", hidden: true });
+  const look = button("Partitions", () => {
+    details.hidden = !details.hidden;
+    look.setAttribute("aria-expanded", String(!details.hidden));
+    if (!details.hidden) list(details, move.move_id);
+  });
+  look.setAttribute("aria-expanded", "false");
+  row.pause = pause;
+  row.node = el(
+    "article",
+    { class: "move", "aria-label": `Move ${move.move_id}` },
+    el(
+      "div",
+      { class: "move-head" },
+      parts.title,
+      parts.badge,
+      parts.kind,
+      el("div", { class: "push buttons" }, pause, button("Throttle", () => throttle(row.move)), look, button("Cancel", () => cancel(row.move)), button("Roll back", () => rollBack(row.move))),
+    ),
+    bar.node,
+    parts.facts,
+    parts.why,
+    details,
+  );
+  row.facts = {};
+  for (const name of ["Partitions", "Step", "Left", "Rate", "Time left", "Throttle"]) {
+    const value = el("dd");
+    const fact = el("div", {}, el("dt", {}, name), value);
+    row.facts[name] = { fact, value };
+    parts.facts.append(fact);
+  }
+  return row;
+}
+
+const STATES = { running: ["accent", "running"], paused: ["warn", "paused"], "paused-by-itself": ["bad", "paused by itself"] };
+
+function show(row, move) {
+  row.move = move;
+  const { parts, bar, pause, facts } = row;
+  const [kind, word] = STATES[move.state] ?? ["", move.state];
+  put(parts.title, move.name ? `${move.move_id} · ${move.name}` : `Move ${move.move_id}`);
+  put(parts.badge, word);
+  setClass(parts.badge, `badge ${kind}`);
+  put(parts.kind, `${move.kind === "drain" ? "empties a broker, " : ""}by ${person(move.asked_by)}, ${moment(move.asked_at_ms)}`);
+  put(pause, move.state === "running" ? "Pause" : "Resume");
+  const over = move.completed + move.cancelled + move.superseded + move.gone;
+  const total = Math.max(1, move.partitions_total);
+  bar.set(over / total, move.stepping / total);
+  fact(facts.Partitions, `${whole(over)} of ${whole(move.partitions_total)} done, ${whole(move.stepping)} under way${move.waiting ? `, ${whole(move.waiting)} waiting` : ""}`);
+  fact(facts.Step, move.example && move.example.steps > 1 ? `${move.example.step} of ${move.example.steps}` : null);
+  fact(facts.Left, move.bytes_left === null ? null : bytes(move.bytes_left));
+  fact(facts.Rate, move.bytes_per_s === null ? null : `${bytes(move.bytes_per_s)}/s`);
+  fact(facts["Time left"], move.time_left_ms === null ? null : duration(move.time_left_ms));
+  fact(facts.Throttle, move.throttle_bytes_per_s ? `${bytes(move.throttle_bytes_per_s)}/s` : null);
+  put(parts.why, why(move));
+}
+
+function fact({ fact: node, value }, text) {
+  node.hidden = text === null;
+  if (text !== null) put(value, text);
+}
+
+const REASONS = {
+  "all-paused": "All moves are paused",
+  "move-paused": "It is paused",
+  hurt: "It has paused by itself",
+  "no-leader": "A partition has no leader",
+  "no-live-target": "The brokers that get replicas are not alive",
+  "not-registered": "The brokers that get replicas are not registered",
+  "falling-behind": "More is written than is copied",
+  "catching-up": "New replicas are catching up",
+  "all-target": "It waits until all target replicas are in sync",
+  "min-isr": "It waits until enough replicas are in sync",
+  turn: "Others go first",
+  "limit-partitions": "As many partitions have a step under way as may",
+  "limit-leader-movements": "As many leaders move as may",
+  "limit-replica-movements": "As many replicas are added as may",
+};
+
+function why(move) {
+  const example = move.example;
+  const paused = move.state === "running" ? "" : `Paused${move.changed_by ? ` by ${person(move.changed_by)}` : ""} since ${moment(move.since_ms)}${move.detail ? `: ${move.detail}` : ""}. `;
+  if (!example) return paused;
+  const reason = REASONS[example.reason] ?? (example.reason ? example.reason : "Nothing is known to hold it up");
+  const since = example.since_ms ? `, since ${moment(example.since_ms)}` : "";
+  const detail = example.detail ? `: ${example.detail}` : "";
+  return `${paused}${reason}, as for ${example.topic}-${example.partition}${detail}${since}.`;
+}
+
+async function list(box, moveId, pageToken = null, before = []) {
+  try {
+    const query = new URLSearchParams({ page_size: PAGE, stale: "true", ...(pageToken ? { page_token: pageToken } : {}) });
+    const found = await ask("GET", `${BASE}/${moveId}/partitions?${query}`);
+    const rows = found.partitions.map((each) =>
+      el(
+        "tr",
+        {},
+        el("td", { class: "name" }, `${each.topic}-${each.partition}`),
+        el("td", { class: "state" }, each.state.replace("-", " ")),
+        el("td", { class: "line", "data-label": "Step" }, `${each.step} of ${each.steps}`),
+        el("td", { class: "mono line", "data-label": "Replicas" }, ids(each.replicas)),
+        el("td", { class: "mono line", "data-label": "Target" }, ids(each.target_replicas ?? [])),
+        el("td", { class: "full" }, each.detail ?? ""),
+      ),
+    );
+    const pager = el(
+      "div",
+      { class: "pager" },
+      el("span", {}, `${plural(found.total, "partition")} left in the move`),
+      button("Refresh", () => list(box, moveId, pageToken, before)),
+      before.length ? button("Back", () => list(box, moveId, before.at(-1), before.slice(0, -1))) : null,
+      found.next_page_token ? button("Next", () => list(box, moveId, found.next_page_token, [...before, pageToken])) : null,
+    );
+    const table = el("table", { class: "cards" }, head(["Partition", "State", "Step", "Replicas", "Target"], [], "Reason"), el("tbody", {}, ...rows));
+    box.replaceChildren(table, pager);
+  } catch (error) {
+    box.replaceChildren(el("p", { class: "problem", role: "alert" }, error.message));
+  }
+}
+
+function outcome(found, what) {
+  const shown = found.partitions.slice(0, 12).map((each) => (each.kafka_error_code ? `${each.topic}-${each.partition ?? "*"}: ${each.message ?? each.kafka_error}` : `${each.topic}-${each.partition} → ${ids(each.replicas)}`));
+  const total = found.partitions_accepted + found.partitions_refused;
+  const nodes = [el("p", {}, `${plural(found.partitions_accepted, "partition")} ${what}.${found.partitions_refused ? ` ${plural(found.partitions_refused, "partition")} cannot.` : ""}`)];
+  if (shown.length) nodes.push(lines(shown, total, "partitions"));
+  return nodes;
+}
+
+export function cancel(move) {
+  const path = `${BASE}/${move.move_id}`;
+  confirm({
+    title: `Cancel move ${move.move_id}`,
+    confirmText: "Cancel the move",
+    danger: true,
+    async preview() {
+      const found = await ask("DELETE", `${path}?dry_run=true`);
+      return [el("p", { class: "dim" }, "The steps under way are undone and the rest is dropped. What has been moved stays."), ...outcome(found, "would be left with these replicas")];
+    },
+    async perform() {
+      const found = await ask("DELETE", path);
+      return `Move ${move.move_id} is cancelled: ${plural(found.partitions_accepted, "partition")}`;
+    },
+  });
+}
+
+export function rollBack(move) {
+  const path = `${BASE}/${move.move_id}:rollback`;
+  confirm({
+    title: `Roll back move ${move.move_id}`,
+    confirmText: "Roll back",
+    async preview() {
+      const found = await ask("POST", `${path}?dry_run=true`, {});
+      const copies = found.bytes_moved === null ? `The bytes to copy are unknown: ${found.bytes_moved_unknown}.` : `${bytes(found.bytes_moved)} would be copied.`;
+      return [el("p", { class: "dim" }, "A new move restores the replicas that the partitions had before."), ...outcome(found, "would be moved back"), el("p", {}, copies)];
+    },
+    async perform(key) {
+      const found = await ask("POST", path, {}, key);
+      return found.begun_move_id ? `Move ${found.begun_move_id} rolls back move ${move.move_id}` : "There was nothing to roll back";
+    },
+  });
+}
+
+function throttle(move) {
+  const now = move.throttle_bytes_per_s;
+  const input = el("input", { type: "number", min: 0, step: "any", value: now ? now / 1048576 : "", inputmode: "decimal", placeholder: "no limit" });
+  confirm({
+    title: `Throttle move ${move.move_id}`,
+    confirmText: "Set",
+    fields: [el("p", { class: "dim" }, "The bytes per second that moves copy to and from each broker."), field("MiB per second; empty or 0: no limit", input)],
+    async perform() {
+      const rate = Math.round((Number(input.value) || 0) * 1048576);
+      await ask("PATCH", `${BASE}/${move.move_id}`, { throttle_bytes_per_s: rate });
+      return rate ? `Move ${move.move_id} copies at most ${bytes(rate)}/s` : `Move ${move.move_id} has no throttle`;
+    },
+  });
+}
+
+function makeEnded(move) {
+  const cells = { name: el("td", { class: "name" }), state: el("span"), count: el("td", { "data-label": "Partitions" }), at: el("td", { "data-label": "Ended" }) };
+  const row = { cells, move };
+  row.node = el("tr", {}, cells.name, el("td", { class: "state" }, cells.state), cells.count, cells.at, el("td", { class: "actions" }, button("Roll back", () => rollBack(row.move))));
+  return row;
+}
+
+function showEnded(row, move) {
+  row.move = move;
+  put(row.cells.name, move.name ? `${move.move_id} · ${move.name}` : `Move ${move.move_id}`);
+  put(row.cells.state, move.state);
+  setClass(row.cells.state, `badge ${move.state === "completed" ? "good" : "warn"}`);
+  put(row.cells.count, move.completed === move.partitions_total ? whole(move.completed) : `${whole(move.completed)} of ${whole(move.partitions_total)}`);
+  put(row.cells.at, moment(move.since_ms));
+}
+
