@@ -419,6 +419,12 @@ def _early_listeners(values: Mapping[str, Any], listeners: Sequence[Listener]) -
     return frozenset(given)
 
 
+def _stream_limits(values: Mapping[str, Any]) -> dict[str, int]:
+    """The limits of event streams, which a broker does not have."""
+    settings = {"streams_max": "http.streams.max", "streams_max_per_ip": "http.streams.max.per.ip"}
+    return {name: values[each] for name, each in settings.items() if each in values}
+
+
 def _http(values: Mapping[str, Any], listeners: Sequence[Listener], main: str) -> HttpConfig | None:
     listener: Address | None = values["http.listener"]
     if listener is None:
@@ -438,9 +444,7 @@ def _http(values: Mapping[str, Any], listeners: Sequence[Listener], main: str) -
         limits=HttpLimits(
             connections_max=values["http.connections.max"],
             connections_max_per_ip=values["http.connections.max.per.ip"],
-            # A broker has no streams.
-            streams_max=values.get("http.streams.max", 0),
-            streams_max_per_ip=values.get("http.streams.max.per.ip", 0),
+            **_stream_limits(values),
         ),
         tokens=values["http.tokens.file"],
         tls=_http_tls(values),
