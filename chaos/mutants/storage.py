@@ -31,8 +31,8 @@ STORAGE: Final = (
     Mutant(
         name="an fsync that fails is taken for a success",
         module="quorum.log.segment_writer",
-        old="                raise failed_sync(error) from error\n            self._unsynced",
-        new="                pass\n            self._unsynced",
+        old="                raise failed_sync(error) from error\n            self.syncs",
+        new="                pass\n            self.syncs",
         caught_by=("R8", "R12"),
         directed=(
             "tests/quorum/log/test_power_loss.py::"
