@@ -17,7 +17,6 @@ from admin.capabilities import (
     plans,
     quorum,
     reassignments,
-    topic_admin,
     topics,
 )
 from admin.capabilities.schema import Context, Request, check, encode
@@ -37,7 +36,6 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
         kind.NAME: kind
         for module in (
             brokers,
-            topic_admin,
             reassignments,
             moves,
             copy_progress,

@@ -1,16 +1,67 @@
-"""Topics: list their names and sizes, page by page."""
+"""Topics: list, create, describe, give more partitions and other configurations, delete."""
 
+from collections.abc import Mapping
 from heapq import nsmallest
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 from msgspec import Meta
 
-from admin.capabilities.needs import DESCRIBE_CLUSTER
-from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route
+from admin.capabilities.needs import (
+    ALTER_TOPIC,
+    ALTER_TOPIC_CONFIGS,
+    CREATE_TOPIC,
+    DELETE_TOPIC,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_TOPIC,
+    DESCRIBE_TOPIC_CONFIGS,
+    Needs,
+)
+from admin.capabilities.schema import (
+    A_co,
+    Answer,
+    AsOfOffset,
+    BrokerId,
+    Context,
+    Request,
+    Route,
+    refused,
+)
+from controller.apis.topics import new_topic_id
+from quorum.core.vocabulary import uuid_to_text
+from statemachine.commands import (
+    ConfigChange,
+    ConfigOp,
+    ConfigOperation,
+    ConfigsAltered,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+    MorePartitions,
+    NewTopic,
+    PartitionsCreated,
+    TopicsCreated,
+    TopicsDeleted,
+)
+from statemachine.configs.describe_configs import Source, describe_configs
+from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
+from statemachine.partitions.registration import PartitionRegistration
+from statemachine.vocabulary import TOPIC_RESOURCE
 
+BASE: Final = "/v1/topics"
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 1_000
+_DEFAULT: Final = -1
+"""In Kafka's requests: the setting of the cluster decides."""
+
+TopicName = Annotated[str, Meta(min_length=1, max_length=249, description="Name of a topic")]
+Replicas = Annotated[
+    tuple[BrokerId, ...], Meta(min_length=1, description="The preferred leader first")
+]
+DryRun = Annotated[bool, Meta(description="Check the request and change nothing")]
+Configs = Annotated[dict[str, str], Meta(description="Values by name, as Kafka writes them")]
 
 
 class ListedTopic(Answer, frozen=True, kw_only=True):
@@ -30,6 +81,61 @@ class Topics(Answer, frozen=True, kw_only=True):
     next_after: Annotated[str | None, Meta(description="null: this is the last page")]
 
 
+class TopicPartition(Answer, frozen=True, kw_only=True):
+    """A partition of a topic."""
+
+    partition: int
+    leader: Annotated[int | None, Meta(description="null: it has none")]
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+class DescribedTopic(Answer, frozen=True, kw_only=True):
+    """A topic and a page of its partitions."""
+
+    as_of_offset: AsOfOffset
+    name: str
+    topic_id: str
+    total: Annotated[int, Meta(description="Its partitions")]
+    partitions: tuple[TopicPartition, ...]
+    next_after: Annotated[int | None, Meta(description="null: this is the last page")]
+
+
+class CreatedTopic(Answer, frozen=True, kw_only=True):
+    """The topic that was created, or would be."""
+
+    name: str
+    topic_id: Annotated[str | None, Meta(description="null after a dry run")]
+    partitions: int
+    replication_factor: int
+    dry_run: DryRun
+
+
+class ChangedTopic(Answer, frozen=True, kw_only=True):
+    """The topic that was changed, or would be."""
+
+    name: str
+    dry_run: DryRun
+
+
+class TopicConfig(Answer, frozen=True, kw_only=True):
+    """A configuration of a topic."""
+
+    name: str
+    value: Annotated[str | None, Meta(description="null: it has none, or it is a secret")]
+    source: Annotated[str, Meta(description="Where the value comes from, in Kafka's words")]
+    is_sensitive: bool
+
+
+class TopicConfigs(Answer, frozen=True, kw_only=True):
+    """The configurations of a topic that are in force."""
+
+    as_of_offset: AsOfOffset
+    name: str
+    configs: tuple[TopicConfig, ...]
+
+
 class ListTopics(Request[Topics], frozen=True, kw_only=True):
     """List topics by name, page by page."""
 
@@ -39,7 +145,7 @@ class ListTopics(Request[Topics], frozen=True, kw_only=True):
 
     NAME = "topics.list"
     NEEDS = DESCRIBE_CLUSTER
-    ROUTES = (Route("GET", "/v1/topics", query=("prefix", "after", "page_size")),)
+    ROUTES = (Route("GET", BASE, query=("prefix", "after", "page_size")),)
     FAILING = "the topics cannot be listed"
 
     async def answer(self, context: Context) -> Topics:
@@ -55,6 +161,267 @@ class ListTopics(Request[Topics], frozen=True, kw_only=True):
             topics=tuple([_listed(image, name) for name in shown]),
             next_after=shown[-1] if len(names) > len(shown) else None,
         )
+
+
+class _OfTopic(Request[A_co], frozen=True, kw_only=True):
+    """A request about one topic."""
+
+    name: TopicName
+
+    def needs(self) -> Needs:
+        """The right on this topic; a dry run needs it too, as in Kafka."""
+        return self.NEEDS.on(self.name)
+
+
+class DescribeTopic(_OfTopic[DescribedTopic], frozen=True, kw_only=True):
+    """Describe a topic and its partitions, page by page."""
+
+    after: Annotated[int, Meta(ge=-1, description="`next_after` of the page before")] = -1
+    page_size: Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX)] = PAGE_SIZE
+
+    NAME = "topics.describe"
+    NEEDS = DESCRIBE_TOPIC
+    ROUTES = (Route("GET", f"{BASE}/{{id}}", id="name", query=("after", "page_size")),)
+    ERRORS = (Error.UNKNOWN_TOPIC_OR_PARTITION,)
+
+    def failing(self) -> str:
+        return f"topic {self.name} cannot be described"
+
+    async def answer(self, context: Context) -> DescribedTopic:
+        return await context.read(self._page)
+
+    def _page(self, image: Image) -> DescribedTopic | Refusal:
+        topic = image.topic_named(self.name)
+        if topic is None:
+            return _unknown(self.name)
+        total = len(topic.partitions)
+        numbers = range(self.after + 1, min(self.after + 1 + self.page_size, total))
+        # A page must not evict partitions from the cache of rows.
+        found = [(number, topic.partitions.peek(number)) for number in numbers]
+        return DescribedTopic(
+            as_of_offset=image.end_offset,
+            name=self.name,
+            topic_id=uuid_to_text(topic.topic_id),
+            total=total,
+            partitions=tuple([_partition(each, one) for each, one in found if one is not None]),
+            next_after=numbers[-1] if numbers and numbers[-1] + 1 < total else None,
+        )
+
+
+class CreateTopic(_OfTopic[CreatedTopic], frozen=True, kw_only=True):
+    """Create a topic, placed by racks, or with the replicas of each partition."""
+
+    partitions: (
+        Annotated[int, Meta(ge=1, le=2**31 - 1, description="null: `num.partitions`")] | None
+    ) = None
+    replication_factor: (
+        Annotated[int, Meta(ge=1, le=2**15 - 1, description="null: `default.replication.factor`")]
+        | None
+    ) = None
+    assignments: Annotated[
+        tuple[Replicas, ...], Meta(description="The replicas of each partition; empty: placed")
+    ] = ()
+    configs: Configs = msgspec.field(default_factory=dict)
+    dry_run: DryRun = False
+
+    NAME = "topics.create"
+    NEEDS = CREATE_TOPIC
+    CHANGES = True
+    ROUTES = (Route("POST", BASE, query=("dry_run",), large=True),)
+    ERRORS = (
+        Error.TOPIC_ALREADY_EXISTS,
+        Error.INVALID_TOPIC_EXCEPTION,
+        Error.INVALID_REPLICATION_FACTOR,
+        Error.INVALID_REPLICA_ASSIGNMENT,
+        Error.INVALID_CONFIG,
+    )
+    STATUS_COMMAND = "metaquorum topics list"
+
+    def failing(self) -> str:
+        return f"topic {self.name} cannot be created"
+
+    def contradiction(self) -> str | None:
+        if self.assignments and (self.partitions or self.replication_factor):
+            return "assignments say how many partitions and replicas there are; omit the counts"
+        return None
+
+    async def answer(self, context: Context) -> CreatedTopic:
+        defaults = context.service.defaults
+        asked = NewTopic(
+            name=self.name,
+            topic_id=new_topic_id(),
+            partition_count=self.partitions or _DEFAULT,
+            replication_factor=self.replication_factor or _DEFAULT,
+            assignments=tuple(enumerate(self.assignments)),
+            configs=tuple(self.configs.items()),
+        )
+        command = CreateTopics(
+            topics=(asked,),
+            validate_only=self.dry_run,
+            default_partition_count=defaults.num_partitions,
+            default_replication_factor=defaults.replication_factor,
+        )
+        (found,) = (await context.service.carry_out(command, TopicsCreated, who=context.who)).topics
+        _check(found)
+        return CreatedTopic(
+            name=self.name,
+            topic_id=None if self.dry_run else uuid_to_text(asked.topic_id),
+            partitions=found.partition_count,
+            replication_factor=found.replication_factor,
+            dry_run=self.dry_run,
+        )
+
+
+class DeleteTopic(_OfTopic[ChangedTopic], frozen=True, kw_only=True):
+    """Delete a topic and the data of its partitions."""
+
+    NAME = "topics.delete"
+    NEEDS = DELETE_TOPIC
+    CHANGES = True
+    ROUTES = (Route("DELETE", f"{BASE}/{{id}}", id="name"),)
+    ERRORS = (Error.UNKNOWN_TOPIC_OR_PARTITION,)
+    STATUS_COMMAND = "metaquorum topics list"
+
+    def failing(self) -> str:
+        return f"topic {self.name} cannot be deleted"
+
+    async def answer(self, context: Context) -> ChangedTopic:
+        command = DeleteTopics(topics=(self.name,))
+        (found,) = (await context.service.carry_out(command, TopicsDeleted, who=context.who)).topics
+        _check(found)
+        return ChangedTopic(name=self.name, dry_run=False)
+
+
+class AddPartitions(_OfTopic[ChangedTopic], frozen=True, kw_only=True):
+    """Add partitions to a topic, up to a total; records with a key may go elsewhere afterwards."""
+
+    total: Annotated[int, Meta(ge=1, le=2**31 - 1, description="Partitions afterwards")]
+    assignments: Annotated[
+        tuple[Replicas, ...], Meta(description="The replicas of each new one; empty: placed")
+    ] = ()
+    dry_run: DryRun = False
+
+    NAME = "topics.add-partitions"
+    NEEDS = ALTER_TOPIC
+    CHANGES = True
+    ROUTES = (Route("PUT", f"{BASE}/{{id}}/partitions", id="name", query=("dry_run",), large=True),)
+    ERRORS = (
+        Error.UNKNOWN_TOPIC_OR_PARTITION,
+        Error.INVALID_PARTITIONS,
+        Error.INVALID_REPLICA_ASSIGNMENT,
+    )
+    STATUS_COMMAND = "metaquorum topics list"
+
+    def failing(self) -> str:
+        return f"partitions cannot be added to topic {self.name}"
+
+    async def answer(self, context: Context) -> ChangedTopic:
+        more = MorePartitions(
+            name=self.name, count=self.total, assignments=self.assignments or None
+        )
+        command = CreatePartitions(topics=(more,), validate_only=self.dry_run)
+        (found,) = (
+            await context.service.carry_out(command, PartitionsCreated, who=context.who)
+        ).topics
+        _check(found)
+        return ChangedTopic(name=self.name, dry_run=self.dry_run)
+
+
+class DescribeTopicConfigs(_OfTopic[TopicConfigs], frozen=True, kw_only=True):
+    """Describe the configurations of a topic that are in force, as controllers know them."""
+
+    NAME = "topics.configs"
+    NEEDS = DESCRIBE_TOPIC_CONFIGS
+    ROUTES = (Route("GET", f"{BASE}/{{id}}/configs", id="name"),)
+    ERRORS = (Error.UNKNOWN_TOPIC_OR_PARTITION,)
+
+    def failing(self) -> str:
+        return f"the configurations of topic {self.name} cannot be described"
+
+    async def answer(self, context: Context) -> TopicConfigs:
+        return await context.read(self._configs)
+
+    def _configs(self, image: Image) -> TopicConfigs | Refusal:
+        found = describe_configs(image, (TOPIC_RESOURCE, self.name))
+        if isinstance(found, Refusal):
+            return found
+        return TopicConfigs(
+            as_of_offset=image.end_offset,
+            name=self.name,
+            configs=tuple(
+                [
+                    TopicConfig(
+                        name=each.name,
+                        value=each.value,
+                        source=Source(each.source).name,
+                        is_sensitive=each.is_sensitive,
+                    )
+                    for each in found
+                ]
+            ),
+        )
+
+
+class AlterTopicConfigs(_OfTopic[ChangedTopic], frozen=True, kw_only=True):
+    """Set configurations of a topic, or give them back their defaults; all of them or none."""
+
+    set: Annotated[Mapping[str, str], Meta(description="New values by name")] = msgspec.field(
+        default_factory=dict
+    )
+    delete: Annotated[tuple[str, ...], Meta(description="Names that get their defaults back")] = ()
+    dry_run: DryRun = False
+
+    NAME = "topics.alter-configs"
+    NEEDS = ALTER_TOPIC_CONFIGS
+    CHANGES = True
+    ROUTES = (Route("PATCH", f"{BASE}/{{id}}/configs", id="name", query=("dry_run",)),)
+    ERRORS = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.INVALID_CONFIG)
+    STATUS_COMMAND = "metaquorum configs describe"
+
+    def failing(self) -> str:
+        return f"the configurations of topic {self.name} cannot be changed"
+
+    def contradiction(self) -> str | None:
+        if not self.set and not self.delete:
+            return "nothing is named; set or delete a configuration"
+        both = sorted({*self.delete} & {*self.set})
+        return f"{both[0]} is set and deleted; name it once" if both else None
+
+    async def answer(self, context: Context) -> ChangedTopic:
+        ops = (
+            *(
+                ConfigOp(name=name, operation=ConfigOperation.SET, value=value)
+                for name, value in self.set.items()
+            ),
+            *(ConfigOp(name=name, operation=ConfigOperation.DELETE) for name in self.delete),
+        )
+        change = ConfigChange(resource_type=TOPIC_RESOURCE, resource_name=self.name, ops=ops)
+        command = IncrementalAlterConfigs(changes=(change,), validate_only=self.dry_run)
+        (found,) = (
+            await context.service.carry_out(command, ConfigsAltered, who=context.who)
+        ).resources
+        _check(found)
+        return ChangedTopic(name=self.name, dry_run=self.dry_run)
+
+
+def _partition(number: int, partition: PartitionRegistration) -> TopicPartition:
+    return TopicPartition(
+        partition=number,
+        leader=None if partition.leader < 0 else partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replicas=partition.replicas,
+        in_sync=partition.isr,
+    )
+
+
+def _unknown(name: str) -> Refusal:
+    return Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+
+
+def _check(found: Any) -> None:
+    """Raise the refusal of the only part of a request."""
+    if found.error is not Error.NONE:
+        raise refused(found.error, found.message)
 
 
 def _listed(image: Image, name: str) -> ListedTopic:

@@ -42,8 +42,8 @@ from admin.capabilities.plans import ChangeReplicationFactor, GeneratePlan
 from admin.capabilities.quorum import AlterVoters, Voters
 from admin.capabilities.reassignments import BeginMove, BegunMove, ListReassignments
 from admin.capabilities.schema import Request, json_of
-from admin.capabilities.topic_admin import BASE as TOPICS
-from admin.capabilities.topic_admin import CreatedTopic, CreateTopic
+from admin.capabilities.topics import BASE as TOPICS
+from admin.capabilities.topics import CreatedTopic, CreateTopic
 from admin.faults import Refused
 from admin.http import openapi
 from admin.http.access import Access

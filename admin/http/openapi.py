@@ -16,7 +16,7 @@ from admin.capabilities import CAPABILITIES
 from admin.capabilities.moves import BASE
 from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER, Needs
 from admin.capabilities.schema import Request, Route
-from admin.capabilities.topic_admin import CreateTopic
+from admin.capabilities.topics import CreateTopic
 from admin.http.answers import NewMove, ProblemDetails, ReassignmentsAndMoves, body_of
 from admin.http.events.resources import EVENT_STREAM, LAST_EVENT_ID, OVERVIEW, RESOURCES
 from admin.plan_file import MoveFile, PlanFile
