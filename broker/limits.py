@@ -110,6 +110,8 @@ FORWARD_TIMEOUT_MS: Final = 30_000
 PRODUCER_ID_WAITERS_MAX: Final = 10_000
 DESCRIBED_PARTITIONS_MAX: Final = 2_000
 """`max.request.partition.size.limit`: partitions in one DescribeTopicPartitions answer."""
+DESCRIBED_TOPICS_MAX: Final = 1_000
+"""Topics that one DescribeTopicPartitions answer is made from; a cursor names the next one."""
 
 # Both leave time, of two seconds, to sync the logs.
 assert CONTROLLED_SHUTDOWN_MS + LISTENER_CLOSE_MS <= 1_500

@@ -36,6 +36,7 @@ from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.transport.address import Address
 from quorum.transport.audit_log import AuditLog, Requester
+from quorum.transport.long_responses import LongResponses
 from quorum.transport.security.token_hmacs import (
     NO_TOKENS,
     DelegationTokenConfig,
@@ -137,6 +138,7 @@ class Service:
         self.tokens = DelegationTokens(tokens)
         self.audit_log = audit_log or AuditLog(wall_ms)
         self.authorization = authorization or Authorization(None, self.audit_log.denied)
+        self.long_responses = LongResponses()
         self.planning = asyncio.Lock()
         """Held while a plan is made: it takes long, so one at a time."""
 

@@ -26,6 +26,7 @@ from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.refusals import build_refusal
 from quorum.transport.inbound import Handler, InboundRequest
+from quorum.transport.long_responses import LongResponses
 from statemachine.features.features import KRAFT_VERSION
 from statemachine.security.rights import DESCRIBE_GROUP, DESCRIBE_TRANSACTION
 
@@ -110,7 +111,8 @@ class BrokerApis:
         self._kraft_version = kraft_version
         self._rights = rights
         self._forwarder = forwarder
-        describe = DescribeApi(config, manager, cluster_id, rights)
+        self.long_responses = LongResponses()
+        describe = DescribeApi(config, manager, cluster_id, rights, self.long_responses)
         offsets = OffsetsApi(manager, rights)
         self._handlers: Final[Mapping[int, _Handle]] = {
             ApiKey.API_VERSIONS: self._api_versions,

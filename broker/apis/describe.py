@@ -4,22 +4,28 @@ Clients see this broker as the "controller": they cannot reach the controllers, 
 forwards what only the active controller can do (KIP-590).
 """
 
+import asyncio
+import logging
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any, Final
 
-from broker.authorization import OPEN, BrokerRights
+from broker.authorization import BrokerRights
 from broker.config import BrokerConfig
-from broker.limits import DESCRIBED_PARTITIONS_MAX
+from broker.limits import DESCRIBED_PARTITIONS_MAX, DESCRIBED_TOPICS_MAX
 from broker.replica_manager import ReplicaManager
-from quorum.protocol.errors import ErrorCode
+from quorum.protocol.errors import ErrorCode, RequestRefused
+from quorum.protocol.metadata_response import encoded_in_slices
 from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
+from quorum.transport.long_responses import LongResponses
 from statemachine.configs.config_responses import configs_response, quotas_response
 from statemachine.configs.describe_configs import BrokerFile
 from statemachine.errors import Error
-from statemachine.security.rights import DESCRIBE_TOPIC
+from statemachine.security.rights import DESCRIBE_TOPIC, Access
 from statemachine.topics.metadata_responses import (
     cluster_operations,
     live_brokers,
@@ -30,6 +36,8 @@ from statemachine.topics.metadata_responses import (
     topic_operations,
 )
 from statemachine.vocabulary import NO_LEADER, BrokerId
+
+logger = logging.getLogger(__name__)
 
 _ENDPOINT_BROKERS: Final = 1
 
@@ -42,32 +50,34 @@ class DescribeApi:
         config: BrokerConfig,
         manager: ReplicaManager,
         cluster_id: str | None,
-        rights: BrokerRights = OPEN,
+        rights: BrokerRights,
+        long_responses: LongResponses,
     ) -> None:
         self._rights = rights
         self._file = BrokerFile(str(config.quorum.node_id), _settings(config))
         self._log_dir = str(config.quorum.folder)
+        self._long_responses = long_responses
         self._manager = manager
         self._image = manager.image
         self._cluster_id = cluster_id
 
-    def metadata(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
-        """Metadata (3): the brokers and topics."""
-        access = self._rights.access(request)
-        return {
+    def metadata(self, request: InboundRequest, message: Any) -> None:
+        """Metadata (3): the brokers and topics, in slices if they are many."""
+        access, version = self._rights.access(request), request.api_version
+        values = {
             **cluster_operations(message, access),
             "error_code": ErrorCode.NONE,
             "brokers": live_brokers(self._image, request.listener),
             "cluster_id": self._cluster_id,
             "controller_id": self._controller(),
-            "topics": metadata_topics(
-                self._image,
-                message,
-                request.api_version,
-                request.listener,
-                access=access,
-            ),
         }
+        topics = metadata_topics(self._image, message, version, request.listener, access=access)
+        made = self._long_responses.make(encoded_in_slices(version, values, topics))
+        if made.done():
+            _respond(request, made)
+        else:
+            request.on_gone = made.cancel
+            made.add_done_callback(partial(_respond, request))
 
     def cluster(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
         """DescribeCluster (60): the brokers.
@@ -91,19 +101,15 @@ class DescribeApi:
     def topic_partitions(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
         """DescribeTopicPartitions (75): topics by name up to the limit, then a cursor."""
         asked, access = {each.name for each in message.topics}, self._rights.access(request)
-        names = sorted(asked)
-        shown = access.allowed(DESCRIBE_TOPIC, names)
-        if not asked:
-            shown = access.allowed(DESCRIBE_TOPIC, self._image.topic_ids, is_told=False)
-            names = sorted(shown)
+        names = sorted(asked or self._image.topic_ids)
         first = 0
         if message.cursor is not None:
-            names = [name for name in names if name >= message.cursor.topic_name]
+            names = names[bisect_left(names, message.cursor.topic_name) :]
             if names and names[0] == message.cursor.topic_name:
                 first = message.cursor.partition_index
         limit = max(1, min(message.response_partition_limit, DESCRIBED_PARTITIONS_MAX))
         live = live_ids(self._image, request.listener)
-        topics, cursor = self._page(names, shown, first, limit, live)
+        topics, cursor = self._page(names, access, first, limit, live, is_asked=bool(asked))
         return {
             "topics": [topic_operations(each, access) for each in topics],
             "next_cursor": cursor,
@@ -112,31 +118,34 @@ class DescribeApi:
     def _page(
         self,
         names: Sequence[str],
-        shown: frozenset[str],
+        access: Access,
         first: int,
         limit: int,
         live: set[BrokerId],
+        *,
+        is_asked: bool,
     ) -> tuple[list[Mapping[str, Any]], Mapping[str, Any] | None]:
         """The topics that fit, and the cursor of the rest; None at the end."""
         topics: list[Mapping[str, Any]] = []
-        for name in names:
-            if limit == 0:
-                return topics, {"topic_name": name, "partition_index": first}
-            if name not in shown:
-                topics.append(topic_fields(name, None, error=DESCRIBE_TOPIC.error))
+        for at, name in enumerate(names):
+            if limit == 0 or at == DESCRIBED_TOPICS_MAX:
+                return topics, {"topic_name": name, "partition_index": 0}
+            if not access.may(DESCRIBE_TOPIC, name, is_told=is_asked):
+                if is_asked:
+                    topics.append(topic_fields(name, None, error=DESCRIBE_TOPIC.error))
                 continue
             topic = self._image.topic_named(name)
             if topic is None:
                 topics.append(topic_fields(name, None, error=Error.UNKNOWN_TOPIC_OR_PARTITION))
                 continue
-            rest = (each for each in topic.existing() if each[0] >= first)
+            begin = first if at == 0 else 0
+            rest = (each for each in topic.existing() if each[0] >= begin)
             some = list(islice(rest, limit + 1))
             partitions = partition_fields(some[:limit], live)
             topics.append(topic_fields(name, topic.topic_id, partitions))
             if len(some) > limit:
                 return topics, {"topic_name": name, "partition_index": some[limit][0]}
             limit -= len(some)
-            first = 0
         return topics, None
 
     def configs(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
@@ -184,6 +193,19 @@ class DescribeApi:
         """This broker, or another unfenced one while it is fenced: both forward."""
         live, own_id = live_ids(self._image), self._manager.broker_id
         return own_id if own_id in live else min(live, default=NO_LEADER)
+
+
+def _respond(request: InboundRequest, made: "asyncio.Future[bytes]") -> None:
+    """Send a response that has been made, or close the connection of one that cannot be."""
+    if made.cancelled():
+        return
+    error = made.exception()
+    if error is None:
+        request.respond(made.result())
+        return
+    if not isinstance(error, RequestRefused):
+        logger.error("Failed to answer %s", request, exc_info=error)
+    request.reject(str(error))
 
 
 def _settings(config: BrokerConfig) -> Mapping[str, str]:

@@ -5,14 +5,16 @@ and names the true active controller. It answers from its committed image, as Ka
 the active controller answers a client that asks for a linearizable answer.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 from controller.apis.access import access_of
 from controller.apis.request import KafkaRequest, outcome, refuse
-from controller.service import Service
+from controller.service import AsOf, Service
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Consistency
+from quorum.protocol.metadata_response import encoded_in_slices
 from quorum.protocol.refusals import error_fields
 from quorum.transport.address import Address
 from statemachine.commands import Done, UnregisterBroker
@@ -25,6 +27,8 @@ from statemachine.topics.metadata_responses import (
 )
 from statemachine.vocabulary import NO_LEADER
 
+T = TypeVar("T")
+
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
 
@@ -35,18 +39,40 @@ async def metadata(request: KafkaRequest, service: Service) -> Any:
     A node that has just started knows the controllers, but not whether a topic exists.
     """
 
-    def read(image: Image | None) -> Any:
-        known = image or Image()
-        return request.respond(
-            brokers=(*_controllers(known, service), *live_brokers(known)),
-            cluster_id=service.cluster_id,
-            controller_id=service.leader_id,
-            topics=metadata_topics(image, request.message, request.version, access=access),
-            **cluster_operations(request.message, access),
-            error_code=ErrorCode.NONE,
-        )
-
     access = access_of(request, service)
+
+    def begin(image: Image | None) -> tuple[int, asyncio.Future[bytes]]:
+        known = image or Image()
+        values = {
+            "brokers": (*_controllers(known, service), *live_brokers(known)),
+            "cluster_id": service.cluster_id,
+            "controller_id": service.leader_id,
+            **cluster_operations(request.message, access),
+            "error_code": ErrorCode.NONE,
+        }
+        topics = metadata_topics(image, request.message, request.version, access=access)
+        response = encoded_in_slices(request.version, values, topics)
+        return epoch_now(), service.long_responses.make(response)
+
+    def epoch_now() -> int:
+        return service.quorum.node.epoch
+
+    while True:
+        begun = await _read(request, service, begin)
+        epoch, made = begun.value
+        if made.done():
+            return AsOf(made.result(), begun.offset)
+        body = await made
+        # It may show changes that are younger than that read, and not committed yet. In a new epoch
+        # some of them may have been undone.
+        ended = await _read(request, service, lambda _: epoch_now())
+        if ended.value == epoch:
+            return AsOf(body, ended.offset)
+
+
+async def _read(
+    request: KafkaRequest, service: Service, read: Callable[[Image | None], T]
+) -> AsOf[T]:
     if request.consistency is Consistency.LINEARIZABLE:
         return await service.read(read)
     if asks_for_all_topics(request.message, request.version):

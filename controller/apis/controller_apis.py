@@ -110,6 +110,9 @@ class ControllerApis:
         """Answer a request of an admin client, or one that another node forwarded, in a task."""
         is_full = len(self._tasks) >= ADMIN_REQUESTS_MAX
         task = asyncio.get_running_loop().create_task(self._serve(inbound, is_full=is_full))
+        if inbound.api_key == ApiKey.METADATA:
+            # It may be long, and nobody else waits for it.
+            inbound.on_gone = partial(task.cancel, "its client is gone")
         self._tasks.add(task)
         task.add_done_callback(partial(self._ended, inbound))
 

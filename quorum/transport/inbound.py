@@ -79,7 +79,7 @@ class InboundRequest:
         self.small_bytes = 0
         """The same of a small request, among those of its connection."""
         self.arrived_seconds: Final = perf_counter()
-        self.on_gone: Callable[[], None] | None = None
+        self.on_gone: Callable[[], object] | None = None
         """Called if the connection closes before the answer; set by a handler that keeps the
         request."""
 

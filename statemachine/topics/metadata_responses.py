@@ -56,7 +56,7 @@ def live_ids(image: Image, listener: str | None = None) -> set[BrokerId]:
 
 
 def asks_for_all_topics(message: Any, version: int) -> bool:
-    """Return whether a Metadata request names no topics: null, or empty in v0, means all."""
+    """Return True if a Metadata request names no topics: null, or empty in v0, means all."""
     return message.topics is None or (version == 0 and not message.topics)
 
 
@@ -82,29 +82,33 @@ def metadata_topics(
     listener: str | None = None,
     *,
     access: Access = UNLIMITED,
-) -> Iterator[Mapping[str, Any]]:
-    """Yield the topics of the response to a Metadata request.
+) -> Iterator[Mapping[str, Any] | None]:
+    """Yield the topics of the response to a Metadata request, and None for one that is left out.
+
+    The partitions of a topic are an iterator as well. The image may change between two steps of
+    any of them: each partition is as of the time at which it is taken, and a topic that is deleted
+    meanwhile may be left out.
 
     The image is None while the node does not know which topics there are. Whoever may not describe
     a topic does not hear whether it exists; who may and asks for it hears what else they may do.
     """
     topics = _topics(image, message, version, listener, access)
     if getattr(message, "include_topic_authorized_operations", False):
-        return (topic_operations(each, access) for each in topics)
+        return (None if each is None else topic_operations(each, access) for each in topics)
     return topics
 
 
 def _topics(
     image: Image | None, message: Any, version: int, listener: str | None, access: Access
-) -> Iterator[Mapping[str, Any]]:
+) -> Iterator[Mapping[str, Any] | None]:
     is_known = image is not None
     image = image or Image()
     live = live_ids(image, listener)
     if asks_for_all_topics(message, version):
-        for known_name, known_id in sorted(image.topic_ids.items()):
-            if not access.may(DESCRIBE_TOPIC, known_name, is_told=False):
-                continue
-            yield _whole_topic(image.topics[known_id], live)
+        for each_name in sorted(image.topic_ids):
+            topic = image.topic_named(each_name)
+            is_shown = access.may(DESCRIBE_TOPIC, each_name, is_told=False)
+            yield _whole_topic(topic, live) if topic is not None and is_shown else None
         return
     for each in message.topics:
         name: str | None = each.name
@@ -148,9 +152,9 @@ def topic_fields(
 
 def partition_fields(
     partitions: Iterable[tuple[int, PartitionRegistration]], live: set[BrokerId]
-) -> list[Mapping[str, Any]]:
-    """Return the fields of partitions; a leader that is not live is shown as none."""
-    return [
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the fields of partitions; a leader that is not live is shown as none."""
+    return (
         {
             "error_code": (
                 Error.NONE if partition.leader in live else Error.LEADER_NOT_AVAILABLE
@@ -165,4 +169,4 @@ def partition_fields(
             "offline_replicas": [each for each in partition.replicas if each not in live],
         }
         for number, partition in partitions
-    ]
+    )

@@ -93,6 +93,7 @@ class Node:
         self.fetch_api = FetchApi(self.manager, self.sweeper, self.rights)
         self.port = 0
         self.client: Channel
+        self.apis: BrokerApis
         self.server: Server
         self.fetchers: ReplicaFetcherManager
         self._closing = AsyncExitStack()
@@ -118,8 +119,9 @@ class Node:
         self.manager.listeners += [self.fetch_api, self.fetchers, proposer, self.directories]
         producer_ids = ProducerIdManager(self.manager, controllers, self.rights)
         forwarder = ForwardingManager(controllers, group, clock=monotonic_ms)
+        self.apis = self._door(forwarder, producer_ids)
         self.server = server = Server(
-            self._door(forwarder, producer_ids),
+            self.apis,
             offered=OFFERED,
             name=f"broker-{self.broker_id}",
             clock_ms=monotonic_ms,

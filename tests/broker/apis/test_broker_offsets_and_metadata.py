@@ -1,5 +1,8 @@
 """Offsets, topics, brokers and settings from a broker, over real sockets."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -7,9 +10,14 @@ from uuid import UUID
 
 import pytest
 
+from broker.apis import describe
 from broker.apis.broker_apis import OFFERED
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
+from quorum.transport import long_responses
+from quorum.transport.channel import Channel
+from quorum.transport.outcomes import Reply, RequestFailed
+from statemachine.security.rights import Access
 from tests.broker.client_requests import batch, produce
 from tests.broker.embedded_cluster import Brokers, Node, cluster, until
 from tests.controller.controller_in_memory import CLUSTER
@@ -242,6 +250,66 @@ async def test_topics_are_described_page_by_page(tmp_path: Path) -> None:
                 break
         assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
         assert pages == 3
+
+
+async def test_a_page_ends_after_many_topics_that_it_does_not_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(describe, "DESCRIBED_TOPICS_MAX", 2)
+    async with cluster(tmp_path, 1) as brokers:
+        brokers[1].image.topic_ids.update({name: UUID(int=7) for name in "abcde"})
+        monkeypatch.setattr(Access, "may", lambda *_, **__: False)
+        pages: list[tuple[Any, str | None]] = []
+        cursor = None
+        while not pages or cursor is not None:
+            answer = await brokers[1].ask(
+                ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+                0,
+                topics=(),
+                response_partition_limit=9,
+                cursor=_asked_cursor(cursor),
+            )
+            cursor = answer.next_cursor
+            pages.append((answer.topics, None if cursor is None else cursor.topic_name))
+        assert pages == [((), "c"), ((), "e"), ((), None)]
+
+
+@asynccontextmanager
+async def long_metadata_under_way(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Node, Channel, asyncio.Task[Reply]]]:
+    """A broker that makes a long response, with the connection that waits for it."""
+    monkeypatch.setattr(long_responses, "SLICE_SECONDS", 0.0)
+    async with cluster(folder, 1) as brokers:
+        await brokers.create("t", *[(1,)] * 400)
+        channel, body = brokers[1].connect(), codec.request_body(ApiKey.METADATA, 1, topics=None)
+        waiting = asyncio.get_running_loop().create_task(
+            channel.call(ApiKey.METADATA, body, timeout_ms=20_000, version=1)
+        )
+        await until(lambda: brokers[1].apis.long_responses.under_way == 1)
+        yield brokers[1], channel, waiting
+        await channel.close()
+
+
+async def test_long_metadata_does_not_hold_up_other_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with long_metadata_under_way(tmp_path, monkeypatch) as (broker, _, waiting):
+        assert (await offset_at(broker, -1)).error_code == 0
+        assert broker.apis.long_responses.under_way == 1
+        (topic,) = (await waiting).decode().topics
+        assert [each.partition_index for each in topic.partitions] == list(range(400))
+
+
+async def test_long_metadata_ends_with_its_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with long_metadata_under_way(tmp_path, monkeypatch) as (broker, channel, waiting):
+        await channel.close()
+        await offset_at(broker, -1)
+        assert broker.apis.long_responses.under_way == 0
+        with pytest.raises(RequestFailed):
+            await waiting
 
 
 def _asked_cursor(cursor: Any) -> Any:

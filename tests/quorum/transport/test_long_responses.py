@@ -1,0 +1,93 @@
+"""Long responses are made in slices; short ones do not wait for them."""
+
+import asyncio
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from quorum.protocol.errors import RequestRefused
+from quorum.transport.long_responses import SLICE_SECONDS, UNDER_WAY_MAX, LongResponses
+
+
+class Clock:
+    """Every step of the work takes half a slice."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def steps(self, count: int, result: str) -> Generator[None, None, str]:
+        for _ in range(count):
+            self.now += SLICE_SECONDS / 2
+            yield
+        return result
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def long(clock: Clock) -> LongResponses:
+    return LongResponses(clock)
+
+
+async def test_a_short_response_is_made_at_once(long: LongResponses, clock: Clock) -> None:
+    assert long.make(clock.steps(1, "short")).result() == "short"
+
+
+async def test_a_long_one_is_made_between_other_work(long: LongResponses, clock: Clock) -> None:
+    made, turns = long.make(clock.steps(10, "long")), 0
+    while not made.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert made.result() == "long"
+    assert 4 <= turns <= 6
+
+
+async def test_short_ones_pass_long_ones_and_long_ones_wait(
+    long: LongResponses, clock: Clock
+) -> None:
+    ends: list[str] = []
+    for name in ("first", "second"):
+        made = long.make(clock.steps(10, name))
+        made.add_done_callback(lambda each: ends.append(each.result()))
+    assert long.make(clock.steps(1, "short")).result() == "short"
+    assert not ends
+    assert await made == "second"
+    assert ends == ["first", "second"]
+
+
+async def test_work_that_nobody_waits_for_ends(long: LongResponses, clock: Clock) -> None:
+    dropped, kept = (long.make(clock.steps(1_000, name)) for name in ("dropped", "kept"))
+    before = clock.now
+    dropped.cancel()
+    assert await kept == "kept"
+    assert clock.now - before < 600 * SLICE_SECONDS
+
+
+async def test_more_than_the_limit_are_refused(long: LongResponses, clock: Clock) -> None:
+    made = [long.make(clock.steps(10, str(each))) for each in range(UNDER_WAY_MAX + 1)]
+    with pytest.raises(RequestRefused, match="256 long responses are under way"):
+        await made.pop()
+    assert await asyncio.gather(*made) == [str(each) for each in range(UNDER_WAY_MAX)]
+
+
+async def test_an_error_reaches_who_waits_and_nobody_else(
+    long: LongResponses, clock: Clock
+) -> None:
+    def broken() -> Iterator[None]:
+        yield from clock.steps(10, "")
+        raise ZeroDivisionError
+
+    def work() -> Generator[None, None, str]:
+        yield from broken()
+        return "never"
+
+    failing, other = long.make(work()), long.make(clock.steps(10, "other"))
+    assert await other == "other"
+    with pytest.raises(ZeroDivisionError):
+        failing.result()
