@@ -1,6 +1,7 @@
 """Attacks of a client without a name on a running cluster, each in a process of its own."""
 
 import asyncio
+import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -194,6 +195,25 @@ async def unread_pipelines(to: Targets) -> None:
         await asyncio.gather(*(send(place, flood, reads=False, hold=3.0) for _ in range(40)))
 
 
+async def many_unread(to: Targets) -> None:
+    """All connections that one address may have; their sockets take as little as they can."""
+    flood = framed(ApiKey.API_VERSIONS, 0, b"") * 2_000
+
+    async def hold(place: Place) -> None:
+        with socket.socket() as each, suppress(OSError, TimeoutError):
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            each.setblocking(False)
+            each.bind(SOURCE)
+            loop = asyncio.get_running_loop()
+            async with asyncio.timeout(WAIT_SECONDS):
+                await loop.sock_connect(each, place)
+                await loop.sock_sendall(each, flood)
+            await asyncio.sleep(WAIT_SECONDS)
+
+    for place in (to.controllers[0], to.broker):
+        await asyncio.gather(*(hold(place) for _ in range(2_000)))
+
+
 async def unfinished_frames(to: Targets) -> None:
     size = 15 * MIB
     header = size.to_bytes(4, "big") + write_request_header(ApiKey.CREATE_TOPICS, 5, 1, "x")
@@ -231,6 +251,7 @@ ROWS: Final[Mapping[str, Callable[[Targets], Awaitable[None]]]] = {
     "POST of a foreign page: pause, transfer of the lead": foreign_pages,
     "BeginQuorumEpoch with a forged leader": forged_leaders,
     "40 connections that pipeline 2,000 requests and never read": unread_pipelines,
+    "2,000 connections that pipeline 2,000 requests and never read": many_unread,
     "60 frames of 15 MiB, each one byte short": unfinished_frames,
     "batches with garbage, 2^31-1 records, the last timestamp": bad_batches,
     "1,000 malformed HTTP requests": malformed_http,

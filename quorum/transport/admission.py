@@ -9,7 +9,8 @@ import asyncio
 import enum
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain
 from typing import Final, Protocol
 
 from quorum.transport.limits import (
@@ -28,6 +29,8 @@ class Waiting(Protocol):
 
     is_open: bool
     is_served_first: bool
+    network: str
+    """The address that counts for limits per address."""
 
     def on_turn(self) -> None:
         """Hand on requests: it is this connection's turn."""
@@ -38,10 +41,43 @@ class Waiting(Protocol):
         ...
 
 
+class _WaitingForTurn:
+    """Connections in the order of their turns: addresses take turns, and the connections of each.
+
+    So a client waits for a few requests of each address, however many connections another has.
+    """
+
+    def __init__(self, connections: Iterable[Waiting] = ()) -> None:
+        self._of_address: dict[str, deque[Waiting]] = {}
+        self._count = 0
+        for each in connections:
+            self.add(each)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Waiting]:
+        return chain.from_iterable(self._of_address.values())
+
+    def add(self, connection: Waiting) -> None:
+        self._of_address.setdefault(connection.network, deque()).append(connection)
+        self._count += 1
+
+    def take(self) -> Waiting:
+        """Remove and return the next one; its address comes last now."""
+        address = next(iter(self._of_address))
+        connections = self._of_address.pop(address)
+        connection = connections.popleft()
+        if connections:
+            self._of_address[address] = connections
+        self._count -= 1
+        return connection
+
+
 class RequestPacer:
     """The bound on the requests that a listener hands on in one turn of the event loop.
 
-    Connections that were not finished go first in the next turn, in the order in which they came.
+    Connections that were not finished go first in the next turn.
     """
 
     def __init__(self, clock_ns: Callable[[], int] = time.perf_counter_ns) -> None:
@@ -49,7 +85,7 @@ class RequestPacer:
         self._clock_ns = clock_ns
         self._ends_ns = _NO_TURN
         self._left = 0
-        self._waiting: deque[Waiting] = deque()
+        self._waiting = _WaitingForTurn()
         self._is_going_on = False
         self.is_held = False
         """True while only connections that are served first may hand on requests."""
@@ -72,7 +108,7 @@ class RequestPacer:
 
     def wait(self, connection: Waiting) -> None:
         """Call `on_turn` of this connection in a later turn."""
-        self._waiting.append(connection)
+        self._waiting.add(connection)
         if self._ends_ns == _NO_TURN:
             self._start()
 
@@ -83,7 +119,7 @@ class RequestPacer:
         """
         self.is_held = True
         self._left = 0
-        self._waiting = deque(each for each in self._waiting if each.is_open)
+        self._waiting = _WaitingForTurn(each for each in self._waiting if each.is_open)
         if any(each.is_served_first for each in self._waiting):
             # The caller may be in the middle of an answer.
             self._loop.call_soon(self._let_first_go_on)
@@ -96,7 +132,7 @@ class RequestPacer:
 
     def _let_first_go_on(self) -> None:
         first = [each for each in self._waiting if each.is_served_first]
-        self._waiting = deque(each for each in self._waiting if not each.is_served_first)
+        self._waiting = _WaitingForTurn(each for each in self._waiting if not each.is_served_first)
         for each in first:
             each.on_turn()
 
@@ -115,7 +151,7 @@ class RequestPacer:
             for _ in range(len(self._waiting)):
                 if not self._waiting or not self._has_left():
                     break
-                self._waiting.popleft().on_turn()
+                self._waiting.take().on_turn()
         finally:
             self._is_going_on = False
 

@@ -272,6 +272,7 @@ class Waiting:
     def __init__(self) -> None:
         self.is_open = True
         self.is_served_first = False
+        self.network = "127.0.0.1"
         self.turns = 0
 
     def on_turn(self) -> None:
