@@ -9,6 +9,7 @@ import msgspec
 
 from admin.capabilities import (
     brokers,
+    configs,
     copy_progress,
     decommission,
     health,
@@ -42,6 +43,7 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
             plans,
             decommission,
             topics,
+            configs,
             partition_health,
             quorum,
             health,

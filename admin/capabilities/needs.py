@@ -73,3 +73,6 @@ ALTER_TOPIC: Final = Needs(rights.ALTER_TOPIC)
 DESCRIBE_TOPIC: Final = Needs(rights.DESCRIBE_TOPIC)
 ALTER_TOPIC_CONFIGS: Final = Needs(rights.ALTER_TOPIC_CONFIGS)
 DESCRIBE_TOPIC_CONFIGS: Final = Needs(rights.DESCRIBE_TOPIC_CONFIGS)
+ALTER_CLUSTER_CONFIGS: Final = Needs(rights.ALTER_CLUSTER_CONFIGS)
+"""Configurations of brokers, and client quotas, which Kafka guards by the cluster."""
+DESCRIBE_CLUSTER_CONFIGS: Final = Needs(rights.DESCRIBE_CLUSTER_CONFIGS)

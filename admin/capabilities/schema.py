@@ -15,6 +15,7 @@ from admin.capabilities.needs import DESCRIBE_CLUSTER, Needs
 from admin.faults import Refused
 from controller.move_requests import new_key, wrong_key
 from quorum.protocol.errors import ErrorCode, RequestRefused
+from statemachine import commands
 from statemachine.errors import Error, Refusal
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ IdempotencyKey = Annotated[
     str,
     Meta(description="Idempotency key: a request that is repeated with it is carried out once"),
 ]
+DryRun = Annotated[bool, Meta(description="Check the request and change nothing")]
 Repeated = Annotated[bool, Meta(description="A request with this key was carried out before")]
 
 
@@ -72,7 +74,10 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     NAME: ClassVar[str]
     """The name of the capability on the wire and in the reference."""
     NEEDS: ClassVar[Needs]
-    """The right that it needs; a request that only reads needs `DESCRIBE_CLUSTER` (`needs`)."""
+    """The right that it needs."""
+    NEEDS_OF_DRY_RUN: ClassVar[Needs | None] = DESCRIBE_CLUSTER
+    """The right that a dry run needs: it shows what a reader may see anyway. None: that of the
+    change, as for Kafka's own request."""
     CHANGES: ClassVar[bool] = False
     """True if it changes the cluster."""
     ROUTES: ClassVar[tuple[Route, ...]] = ()
@@ -120,8 +125,10 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
         return not self.CHANGES or getattr(self, "dry_run", False)
 
     def needs(self) -> Needs:
-        """The right that this request needs: a dry run shows what a reader may see anyway."""
-        return DESCRIBE_CLUSTER if self.only_reads() else self.NEEDS
+        """The right that this request needs."""
+        of_dry_run = self.NEEDS_OF_DRY_RUN
+        is_dry_run = self.CHANGES and self.only_reads()
+        return of_dry_run if is_dry_run and of_dry_run is not None else self.NEEDS
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -199,6 +206,12 @@ def check(request: Request[Any]) -> None:
 def refused(error: Error, reason: str) -> RequestRefused:
     """The error that refuses a request as a whole."""
     return RequestRefused(error.code, reason)
+
+
+def check_part(result: commands.Result) -> None:
+    """Raise the refusal of the only part of a request."""
+    if result.error is not Error.NONE:
+        raise refused(result.error, result.message)
 
 
 def unless_refused(found: T | Refusal) -> T:

@@ -1,12 +1,12 @@
 """Topics: list, create, describe, give more partitions and other configurations, delete."""
 
-from collections.abc import Mapping
 from heapq import nsmallest
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
+from admin.capabilities.configs import AlterConfigs, DescribedConfigs, described
 from admin.capabilities.needs import (
     ALTER_TOPIC,
     ALTER_TOPIC_CONFIGS,
@@ -23,28 +23,23 @@ from admin.capabilities.schema import (
     AsOfOffset,
     BrokerId,
     Context,
+    DryRun,
     Request,
     Route,
-    refused,
+    check_part,
 )
 from controller.apis.topics import new_topic_id
 from quorum.core.vocabulary import uuid_to_text
 from statemachine.commands import (
-    ConfigChange,
-    ConfigOp,
-    ConfigOperation,
-    ConfigsAltered,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
-    IncrementalAlterConfigs,
     MorePartitions,
     NewTopic,
     PartitionsCreated,
     TopicsCreated,
     TopicsDeleted,
 )
-from statemachine.configs.describe_configs import Source, describe_configs
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
 from statemachine.partitions.registration import PartitionRegistration
@@ -60,7 +55,6 @@ TopicName = Annotated[str, Meta(min_length=1, max_length=249, description="Name 
 Replicas = Annotated[
     tuple[BrokerId, ...], Meta(min_length=1, description="The preferred leader first")
 ]
-DryRun = Annotated[bool, Meta(description="Check the request and change nothing")]
 Configs = Annotated[dict[str, str], Meta(description="Values by name, as Kafka writes them")]
 
 
@@ -119,21 +113,10 @@ class ChangedTopic(Answer, frozen=True, kw_only=True):
     dry_run: DryRun
 
 
-class TopicConfig(Answer, frozen=True, kw_only=True):
-    """A configuration of a topic."""
+class TopicConfigs(DescribedConfigs, frozen=True, kw_only=True):
+    """The configurations of a topic in force."""
 
     name: str
-    value: Annotated[str | None, Meta(description="null: it has none, or it is a secret")]
-    source: Annotated[str, Meta(description="Where the value comes from, in Kafka's words")]
-    is_sensitive: bool
-
-
-class TopicConfigs(Answer, frozen=True, kw_only=True):
-    """The configurations of a topic that are in force."""
-
-    as_of_offset: AsOfOffset
-    name: str
-    configs: tuple[TopicConfig, ...]
 
 
 class ListTopics(Request[Topics], frozen=True, kw_only=True):
@@ -168,9 +151,11 @@ class _OfTopic(Request[A_co], frozen=True, kw_only=True):
 
     name: TopicName
 
+    NEEDS_OF_DRY_RUN = None
+
     def needs(self) -> Needs:
-        """The right on this topic; a dry run needs it too, as in Kafka."""
-        return self.NEEDS.on(self.name)
+        """The right on this topic."""
+        return super().needs().on(self.name)
 
 
 class DescribeTopic(_OfTopic[DescribedTopic], frozen=True, kw_only=True):
@@ -262,7 +247,7 @@ class CreateTopic(_OfTopic[CreatedTopic], frozen=True, kw_only=True):
             default_replication_factor=defaults.replication_factor,
         )
         (found,) = (await context.service.carry_out(command, TopicsCreated, who=context.who)).topics
-        _check(found)
+        check_part(found)
         return CreatedTopic(
             name=self.name,
             topic_id=None if self.dry_run else uuid_to_text(asked.topic_id),
@@ -288,7 +273,7 @@ class DeleteTopic(_OfTopic[ChangedTopic], frozen=True, kw_only=True):
     async def answer(self, context: Context) -> ChangedTopic:
         command = DeleteTopics(topics=(self.name,))
         (found,) = (await context.service.carry_out(command, TopicsDeleted, who=context.who)).topics
-        _check(found)
+        check_part(found)
         return ChangedTopic(name=self.name, dry_run=False)
 
 
@@ -323,7 +308,7 @@ class AddPartitions(_OfTopic[ChangedTopic], frozen=True, kw_only=True):
         (found,) = (
             await context.service.carry_out(command, PartitionsCreated, who=context.who)
         ).topics
-        _check(found)
+        check_part(found)
         return ChangedTopic(name=self.name, dry_run=self.dry_run)
 
 
@@ -339,68 +324,31 @@ class DescribeTopicConfigs(_OfTopic[TopicConfigs], frozen=True, kw_only=True):
         return f"the configurations of topic {self.name} cannot be described"
 
     async def answer(self, context: Context) -> TopicConfigs:
-        return await context.read(self._configs)
-
-    def _configs(self, image: Image) -> TopicConfigs | Refusal:
-        found = describe_configs(image, (TOPIC_RESOURCE, self.name))
-        if isinstance(found, Refusal):
-            return found
-        return TopicConfigs(
-            as_of_offset=image.end_offset,
-            name=self.name,
-            configs=tuple(
-                [
-                    TopicConfig(
-                        name=each.name,
-                        value=each.value,
-                        source=Source(each.source).name,
-                        is_sensitive=each.is_sensitive,
-                    )
-                    for each in found
-                ]
-            ),
+        resource = TOPIC_RESOURCE, self.name
+        return await context.read(
+            lambda image: described(image, resource, TopicConfigs, name=self.name)
         )
 
 
-class AlterTopicConfigs(_OfTopic[ChangedTopic], frozen=True, kw_only=True):
+class AlterTopicConfigs(AlterConfigs[ChangedTopic], frozen=True, kw_only=True):
     """Set configurations of a topic, or give them back their defaults; all of them or none."""
 
-    set: Annotated[Mapping[str, str], Meta(description="New values by name")] = msgspec.field(
-        default_factory=dict
-    )
-    delete: Annotated[tuple[str, ...], Meta(description="Names that get their defaults back")] = ()
-    dry_run: DryRun = False
+    name: TopicName
 
     NAME = "topics.alter-configs"
     NEEDS = ALTER_TOPIC_CONFIGS
-    CHANGES = True
     ROUTES = (Route("PATCH", f"{BASE}/{{id}}/configs", id="name", query=("dry_run",)),)
     ERRORS = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.INVALID_CONFIG)
-    STATUS_COMMAND = "metaquorum configs describe"
+
+    def needs(self) -> Needs:
+        """The right on this topic."""
+        return super().needs().on(self.name)
 
     def failing(self) -> str:
         return f"the configurations of topic {self.name} cannot be changed"
 
-    def contradiction(self) -> str | None:
-        if not self.set and not self.delete:
-            return "nothing is named; set or delete a configuration"
-        both = sorted({*self.delete} & {*self.set})
-        return f"{both[0]} is set and deleted; name it once" if both else None
-
     async def answer(self, context: Context) -> ChangedTopic:
-        ops = (
-            *(
-                ConfigOp(name=name, operation=ConfigOperation.SET, value=value)
-                for name, value in self.set.items()
-            ),
-            *(ConfigOp(name=name, operation=ConfigOperation.DELETE) for name in self.delete),
-        )
-        change = ConfigChange(resource_type=TOPIC_RESOURCE, resource_name=self.name, ops=ops)
-        command = IncrementalAlterConfigs(changes=(change,), validate_only=self.dry_run)
-        (found,) = (
-            await context.service.carry_out(command, ConfigsAltered, who=context.who)
-        ).resources
-        _check(found)
+        await self.alter(context, (TOPIC_RESOURCE, self.name))
         return ChangedTopic(name=self.name, dry_run=self.dry_run)
 
 
@@ -416,12 +364,6 @@ def _partition(number: int, partition: PartitionRegistration) -> TopicPartition:
 
 def _unknown(name: str) -> Refusal:
     return Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-
-
-def _check(found: Any) -> None:
-    """Raise the refusal of the only part of a request."""
-    if found.error is not Error.NONE:
-        raise refused(found.error, found.message)
 
 
 def _listed(image: Image, name: str) -> ListedTopic:

@@ -153,7 +153,7 @@ def _of_route(
         given = {"requestBody": _body(schemas.of_fields(kind, body), required=required)}
     return {
         "operationId": kind.NAME if place == 0 else f"{kind.NAME}.{place + 1}",
-        **_described(kind.__doc__ or "", kind.NEEDS if kind.CHANGES else DESCRIBE_CLUSTER),
+        **_described(kind.__doc__ or "", kind.NEEDS),
         "tags": [_tag(route.path)],
         "parameters": parameters,
         **given,

@@ -1,6 +1,6 @@
 """The reference of capabilities as Markdown, generated from their schemas."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Literal
 
@@ -24,7 +24,8 @@ NOT_CONTROLLER or REQUEST_TIMED_OUT while no controller is active. Over HTTP the
 the fields of the answer, unless the row "HTTP response" describes another one. `GET /openapi.json`
 describes the same as OpenAPI 3.1, for programs and for generators of clients.
 `needs` is the operation of Kafka's ACLs, and the role of an HTTP token (`docs/security.md`); a dry
-run needs what reads need, except on topics, where it needs what the change needs, as in Kafka.
+run needs what reads need, except where Kafka's own request has a dry run: there it needs what the
+change needs, as in Kafka.
 """
 
 
@@ -135,7 +136,7 @@ def _type(type_: Any) -> str:
         return ", ".join(f'"{each.value}"' for each in type_)
     if origin in (tuple, Sequence):
         return f"[{_type(parts[0])}]"
-    if origin is dict:
+    if origin in (dict, Mapping):
         return f"object of {_type(parts[1])}"
     if origin is Literal:
         return ", ".join(f'"{each}"' for each in parts)

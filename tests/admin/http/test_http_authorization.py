@@ -2,21 +2,34 @@
 
 import json
 import logging
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from admin.capabilities.moves import ResumeMoves
 from admin.client.admin_client import AdminClient
 from statemachine.security.authorization import AuthorizerConfig
-from tests.admin.http.test_http_api import check_problem, http_door
+from tests.admin.http.test_http_api import Http, check_problem, http_door
 from tests.controller.apis.test_kafka_authorization import set_acls
 from tests.controller.controller_commands import join
 from tests.support.acl_rights import acl
-from tests.support.controllers import a_controller, active, controllers
+from tests.support.controllers import Node, a_controller, active, controllers
 
 NOBODY = "User:ANONYMOUS"
 CLUSTER = "Cluster:kafka-cluster"
+NO_CONFIG = {"delete": ["log.cleaner.threads"]}
+
+
+@pytest_asyncio.fixture
+async def one_node(tmp_path: Path) -> AsyncIterator[tuple[Node, Http]]:
+    """A controller with a broker, and an authorizer without ACLs."""
+    async with a_controller(tmp_path, authorizer=AuthorizerConfig()) as node:
+        await join(node.controller, 101)
+        async with http_door(node) as door:
+            yield node, door
 
 
 async def test_the_right_of_the_capability_is_needed(
@@ -70,6 +83,27 @@ async def test_a_topic_needs_the_rights_that_kafkas_own_requests_need(
         check_problem(await http.get("/v1/topics/orders/configs"), 403, "DESCRIBE_CONFIGS on TOPIC")
         check_problem(await http.get("/v1/topics/nothing"), 403, "needs DESCRIBE on TOPIC nothing")
         assert (await http._send("DELETE", "/v1/topics/orders")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "right"),
+    [
+        ("GET", "/v1/cluster/configs", None, "DESCRIBE_CONFIGS CLUSTER"),
+        ("GET", "/v1/brokers/101/configs", None, "DESCRIBE_CONFIGS CLUSTER"),
+        ("PATCH", "/v1/cluster/configs", NO_CONFIG, "ALTER_CONFIGS CLUSTER"),
+        ("PATCH", "/v1/cluster/configs?dry_run=true", NO_CONFIG, "ALTER_CONFIGS CLUSTER"),
+        ("PATCH", "/v1/brokers/101/configs", NO_CONFIG, "ALTER_CONFIGS CLUSTER"),
+        ("PATCH", "/v1/brokers/101/configs?dry_run=true", NO_CONFIG, "ALTER_CONFIGS CLUSTER"),
+    ],
+)
+async def test_a_request_needs_the_right_that_kafkas_own_request_needs(
+    one_node: tuple[Node, Http], method: str, path: str, body: Any, right: str
+) -> None:
+    node, http = one_node
+    words = f"User:ANONYMOUS needs {right.replace(' ', ' on ')}"
+    check_problem(await http._send(method, path, json=body), 403, words)
+    await set_acls(node, acl(NOBODY, right))
+    assert (await http._send(method, path, json=body)).status < 300
 
 
 async def test_the_line_of_a_forwarded_request_says_that_it_came_by_http(

@@ -1,0 +1,107 @@
+"""Configurations of brokers and of the cluster over HTTP: described, and changed in part."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.admin.http.test_http_api import Answer, Http, check_problem, http_door
+from tests.controller.controller_commands import join
+from tests.support.controllers import a_controller
+
+BROKER = "/v1/brokers/101/configs"
+CLUSTER = "/v1/cluster/configs"
+THREADS = "log.cleaner.threads"
+
+
+@pytest_asyncio.fixture
+async def http(tmp_path: Path) -> AsyncIterator[Http]:
+    async with a_controller(tmp_path) as node:
+        await join(node.controller, 101, 102)
+        async with http_door(node) as door:
+            yield door
+
+
+async def alter(http: Http, path: str, **changes: Any) -> Answer:
+    return await http._send("PATCH", path, json=changes)
+
+
+async def described(http: Http, path: str) -> dict[str, tuple[str, str, str]]:
+    """The value, source and default of each configuration."""
+    configs = (await http.get(path)).body["configs"]
+    assert [each["name"] for each in configs] == sorted(each["name"] for each in configs)
+    return {each["name"]: (each["value"], each["source"], each["default"]) for each in configs}
+
+
+async def test_a_broker_has_its_own_values_those_of_the_cluster_and_defaults(http: Http) -> None:
+    assert (await alter(http, CLUSTER, set={THREADS: "2"})).body == {"dry_run": False}
+    of_all = await described(http, BROKER)
+    assert of_all[THREADS] == (await described(http, CLUSTER))[THREADS] == ("2", "ALL_BROKERS", "1")
+
+    changed = await alter(http, BROKER, set={THREADS: "3"})
+    assert changed.body == {"broker_id": 101, "dry_run": False}
+    assert (await described(http, BROKER))[THREADS] == ("3", "BROKER", "1")
+    assert (await described(http, "/v1/brokers/102/configs"))[THREADS][:2] == ("2", "ALL_BROKERS")
+
+    await alter(http, BROKER, delete=[THREADS])
+    assert (await described(http, BROKER))[THREADS] == ("2", "ALL_BROKERS", "1")
+    await alter(http, CLUSTER, delete=[THREADS])
+    assert THREADS not in await described(http, CLUSTER)
+
+
+async def test_a_list_is_changed_by_its_items(http: Http) -> None:
+    name = "ssl.cipher.suites"
+    listener = f"listener.name.outside.{name}"
+    await alter(http, BROKER, set={listener: "A,B"})
+    await alter(http, BROKER, append={listener: "C"})
+    assert (await described(http, BROKER))[listener][0] == "A,B,C"
+    await alter(http, BROKER, subtract={listener: "B"})
+    assert (await described(http, BROKER))[listener][0] == "A,C"
+
+
+async def test_a_secret_is_in_no_answer(http: Http) -> None:
+    name = "listener.name.outside.ssl.key.password"
+    await alter(http, BROKER, set={name: "hidden-words"})
+    answer = await http.get(BROKER)
+    (found,) = [each for each in answer.body["configs"] if each["name"] == name]
+    assert (found["value"], found["is_sensitive"], found["type"]) == (None, True, "PASSWORD")
+    assert "hidden-words" not in str(answer.body)
+
+
+async def test_a_dry_run_checks_and_changes_nothing(http: Http) -> None:
+    for path in (BROKER, CLUSTER):
+        tried = await alter(http, f"{path}?dry_run=true", set={THREADS: "9"})
+        assert (tried.status, tried.body["dry_run"]) == (200, True)
+        refused = await alter(http, f"{path}?dry_run=true", set={THREADS: "x"})
+        check_problem(refused, 400, THREADS)
+        assert THREADS not in await described(http, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "changes", "status", "words"),
+    [
+        (CLUSTER, {}, 400, "nothing is named; set or delete a configuration"),
+        (CLUSTER, {"set": {THREADS: "x"}}, 400, "configurations of the cluster cannot be changed"),
+        (CLUSTER, {"set": {"broker.rack": "r"}}, 400, "set it in the broker's own file"),
+        (CLUSTER, {"set": {"ssl.cipher.suites": "A"}}, 400, "name one broker"),
+        (CLUSTER, {"append": {THREADS: "1"}}, 400, "is not a list: use SET"),
+        (BROKER, {"set": {THREADS: "1"}, "delete": [THREADS]}, 400, "set and deleted; name it"),
+        (BROKER, {"set": {THREADS: "1"}, "append": {THREADS: "2"}}, 400, "is named twice"),
+        (BROKER, {"set": {THREADS: 1}}, 400, "set"),
+        (BROKER, {"values": {}}, 400, "there is append, delete, set, subtract"),
+        ("/v1/brokers/9/configs", {"delete": [THREADS]}, 404, "no broker 9 is registered"),
+        ("/v1/brokers/x/configs", {"delete": [THREADS]}, 400, "is not the id of a broker"),
+    ],
+)
+async def test_what_is_wrong_is_said_in_one_sentence(
+    http: Http, path: str, changes: Any, status: int, words: str
+) -> None:
+    before = await described(http, CLUSTER), await described(http, BROKER)
+    check_problem(await alter(http, path, **changes), status, words)
+    assert (await described(http, CLUSTER), await described(http, BROKER)) == before
+
+
+async def test_a_broker_that_is_not_registered_has_no_configurations(http: Http) -> None:
+    check_problem(await http.get("/v1/brokers/9/configs"), 404, "no broker 9 is registered")
