@@ -12,6 +12,7 @@ from admin.capabilities import (
     configs,
     copy_progress,
     decommission,
+    elections,
     health,
     moves,
     partition_health,
@@ -45,6 +46,7 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
             topics,
             configs,
             partition_health,
+            elections,
             quorum,
             health,
         )

@@ -17,6 +17,7 @@ from admin.capabilities.brokers import (
     not_registered,
 )
 from admin.capabilities.decommission import DecommissionBrokers, RecommissionBrokers
+from admin.capabilities.elections import ElectedLeaders, ElectLeaders
 from admin.capabilities.moves import (
     BASE,
     AlterMove,
@@ -358,7 +359,7 @@ def _check_registered(answer: PlanResult) -> None:
         raise kafka_problem(404, "No such broker", detail, Error.BROKER_ID_NOT_REGISTERED.code)
 
 
-# --- topics ----------------------------------------------------------------------------------
+# --- topics and partitions -------------------------------------------------------------------
 
 
 async def topic_created(
@@ -369,6 +370,16 @@ async def topic_created(
     if not answer.dry_run:
         response.headers["Location"] = f"{TOPICS}/{answer.name}"
     return response
+
+
+async def elected(
+    _request: web.Request, _asked: ElectLeaders, answer: ElectedLeaders
+) -> web.Response:
+    """The results; 404 or 409 if every partition is refused."""
+    if answer.refused and not (answer.elected or answer.not_needed):
+        is_unknown = answer.results[0].kafka_error_code == Error.UNKNOWN_TOPIC_OR_PARTITION.code
+        raise refused(404 if is_unknown else 409, answer.results, answer.refused)
+    return as_json(json_of(answer))
 
 
 # --- brokers and voters ----------------------------------------------------------------------
@@ -418,5 +429,6 @@ RESPONSES: Final[Mapping[type[Request[Any]], Respond]] = {
     UnregisterBrokers: unregistered,
     AlterVoters: voters_altered,
     CreateTopic: topic_created,
+    ElectLeaders: elected,
 }
 """Capabilities whose HTTP response differs from the answer; the reference has the docstrings."""

@@ -20,6 +20,7 @@ from tests.support.controllers import Node, a_controller, active, controllers
 
 NOBODY = "User:ANONYMOUS"
 CLUSTER = "Cluster:kafka-cluster"
+ALL_PREFERRED = {"election_type": "preferred", "partitions": None}
 NO_CONFIG = {"delete": ["log.cleaner.threads"]}
 
 
@@ -88,6 +89,7 @@ async def test_a_topic_needs_the_rights_that_kafkas_own_requests_need(
 @pytest.mark.parametrize(
     ("method", "path", "body", "right"),
     [
+        ("POST", "/v1/partitions:elect-leaders", ALL_PREFERRED, "ALTER CLUSTER"),
         ("GET", "/v1/cluster/configs", None, "DESCRIBE_CONFIGS CLUSTER"),
         ("GET", "/v1/brokers/101/configs", None, "DESCRIBE_CONFIGS CLUSTER"),
         ("PATCH", "/v1/cluster/configs", NO_CONFIG, "ALTER_CONFIGS CLUSTER"),
