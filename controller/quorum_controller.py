@@ -40,6 +40,7 @@ from statemachine.commands import (
     RegisterController,
 )
 from statemachine.decide import decide, decide_at_once, deciding
+from statemachine.features.features import KRAFT_VERSION as KRAFT_VERSION_FEATURE
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
 from statemachine.image.snapshot import Loading, begin
@@ -185,6 +186,11 @@ class QuorumController:
     def committed(self) -> Offset:
         """The end of what is committed and in the image."""
         return self._loader.end
+
+    @property
+    def finalized_features(self) -> dict[str, int]:
+        """The levels of features in force, kraft.version included."""
+        return {**self.image.features, KRAFT_VERSION_FEATURE: self.kraft_version}
 
     @property
     def is_ready(self) -> bool:

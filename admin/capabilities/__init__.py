@@ -13,6 +13,7 @@ from admin.capabilities import (
     copy_progress,
     decommission,
     elections,
+    features,
     health,
     moves,
     partition_health,
@@ -47,6 +48,7 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
             configs,
             partition_health,
             elections,
+            features,
             quorum,
             health,
         )

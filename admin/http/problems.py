@@ -29,6 +29,7 @@ _STATUS: Final[Mapping[int, int]] = MappingProxyType(
         ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: 409,
         ErrorCode.ELECTION_NOT_NEEDED: 409,
         ErrorCode.DUPLICATE_RESOURCE: 422,
+        ErrorCode.INVALID_UPDATE_VERSION: 409,
         ErrorCode.BROKER_ID_NOT_REGISTERED: 404,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
         ErrorCode.TOPIC_ALREADY_EXISTS: 409,

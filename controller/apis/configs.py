@@ -126,6 +126,22 @@ _UPGRADE_TYPES_FROM = 1
 FAILED_FOR_ALL = "The update failed for all features since the following feature had an error: "
 
 
+async def change_features(
+    service: Service, who: str, updates: tuple[FeatureUpdate, ...], *, validate_only: bool
+) -> Done:
+    """Change the levels of features, all of them or none; only the active controller can."""
+    node, controller = service.quorum.node, service.controller
+    command = UpdateFeatures(
+        updates=updates,
+        validate_only=validate_only,
+        controller_id=node.me.id,
+        voters=tuple(map(int, node.voters.sorted())),
+        kraft_version=controller.kraft_version,
+        default_min_isr=controller.default_min_isr,
+    )
+    return await service.carry_out(command, Done, who=who)
+
+
 async def update_features(request: KafkaRequest, service: Service) -> Any:
     """Carry out all of the updates, or none."""
     updates = tuple(
@@ -134,16 +150,9 @@ async def update_features(request: KafkaRequest, service: Service) -> Any:
         )
         for each in request.message.feature_updates
     )
-    node = service.quorum.node
-    command = UpdateFeatures(
-        updates=updates,
-        validate_only=getattr(request.message, "validate_only", False),
-        controller_id=node.me.id,
-        voters=tuple(map(int, node.voters.sorted())),
-        kraft_version=service.controller.kraft_version,
-        default_min_isr=service.controller.default_min_isr,
-    )
-    answer = await service.carry_out(command, Done, who=str(request.principal))
+    validate_only = getattr(request.message, "validate_only", False)
+    who = str(request.principal)
+    answer = await change_features(service, who, updates, validate_only=validate_only)
     message = FAILED_FOR_ALL + answer.message if answer.message else ""
     # Before version 2 there is an error for each feature as well, and it is the same.
     return refuse(request, answer.error.code, message)

@@ -35,7 +35,6 @@ from quorum.protocol.extension import Extension, extension_of
 from quorum.protocol.raft_messages import VERSIONS
 from quorum.raft_rpc import RaftRpc
 from quorum.transport.inbound import Handler, InboundRequest
-from statemachine.features.features import KRAFT_VERSION
 from statemachine.security.authorizer import Rule
 
 logger = logging.getLogger("kafka")
@@ -101,7 +100,7 @@ class ControllerApis:
         controller = self._service.controller
         features = Features(
             supported=self._supported_features,
-            finalized={**controller.image.features, KRAFT_VERSION: controller.kraft_version},
+            finalized=controller.finalized_features,
             finalized_epoch=controller.committed,
         )
         inbound.respond(write_offer(inbound.api_version, OFFERED, features))

@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from admin.capabilities.moves import ResumeMoves
 from admin.client.admin_client import AdminClient
+from statemachine.limits import METADATA_VERSION_MAX
 from statemachine.security.authorization import AuthorizerConfig
 from tests.admin.http.test_http_api import Http, check_problem, http_door
 from tests.controller.apis.test_kafka_authorization import set_acls
@@ -21,6 +22,7 @@ from tests.support.controllers import Node, a_controller, active, controllers
 NOBODY = "User:ANONYMOUS"
 CLUSTER = "Cluster:kafka-cluster"
 ALL_PREFERRED = {"election_type": "preferred", "partitions": None}
+SAME_LEVEL = {"levels": {"metadata.version": METADATA_VERSION_MAX}}
 NO_CONFIG = {"delete": ["log.cleaner.threads"]}
 
 
@@ -90,6 +92,9 @@ async def test_a_topic_needs_the_rights_that_kafkas_own_requests_need(
     ("method", "path", "body", "right"),
     [
         ("POST", "/v1/partitions:elect-leaders", ALL_PREFERRED, "ALTER CLUSTER"),
+        ("GET", "/v1/features", None, "DESCRIBE CLUSTER"),
+        ("PATCH", "/v1/features", SAME_LEVEL, "ALTER CLUSTER"),
+        ("PATCH", "/v1/features?dry_run=true", SAME_LEVEL, "ALTER CLUSTER"),
         ("GET", "/v1/cluster/configs", None, "DESCRIBE_CONFIGS CLUSTER"),
         ("GET", "/v1/brokers/101/configs", None, "DESCRIBE_CONFIGS CLUSTER"),
         ("PATCH", "/v1/cluster/configs", NO_CONFIG, "ALTER_CONFIGS CLUSTER"),
