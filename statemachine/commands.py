@@ -599,6 +599,8 @@ class DeleteAcls(Command, frozen=True, kw_only=True, gc=False):
     """Delete the ACLs that match each filter (api 31)."""
 
     filters: tuple[AclFilter, ...]
+    dry_run: bool = False
+    """Answer with the ACLs that match, and change nothing."""
 
 
 class AclsCreated(Answer, frozen=True, kw_only=True, gc=False):

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from admin.capabilities import (
+    acls,
     brokers,
     configs,
     copy_progress,
@@ -21,6 +22,7 @@ from admin.capabilities import (
     quorum,
     reassignments,
     topics,
+    users,
 )
 from admin.capabilities.schema import Context, Request, check, encode
 from admin.faults import Refused
@@ -49,6 +51,8 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
             partition_health,
             elections,
             features,
+            acls,
+            users,
             quorum,
             health,
         )

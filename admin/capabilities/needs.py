@@ -34,14 +34,14 @@ class Needs:
     """The name of what the right is needed on."""
     on_cluster: Right | None = None
     """The right on the cluster that stands for the one on every resource, as in Kafka."""
-    changes_voters: bool = False
-    """True if it changes the voters. Kafka has one operation for moves and for this, and a role
-    tells them apart."""
+    only_admins: bool = False
+    """True if it changes the voters, or who may do what. Kafka has one operation for moves and for
+    these, and a role tells them apart."""
 
     @property
     def role(self) -> Role:
         """The lowest role that may do it."""
-        if self.changes_voters:
+        if self.only_admins:
             return Role.ADMIN
         reads = self.right.operation in (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
         return Role.VIEWER if reads else Role.OPERATOR
@@ -66,7 +66,9 @@ DESCRIBE_CLUSTER: Final = Needs(rights.DESCRIBE_CLUSTER)
 ALTER_CLUSTER: Final = Needs(rights.ALTER_CLUSTER)
 """Moves, the leader of the quorum, and the maintenance of brokers: Kafka authorizes them all as
 AlterPartitionReassignments and UnregisterBroker are authorized."""
-ALTER_VOTERS: Final = Needs(rights.ALTER_CLUSTER, changes_voters=True)
+ALTER_VOTERS: Final = Needs(rights.ALTER_CLUSTER, only_admins=True)
+ALTER_SECURITY: Final = Needs(rights.ALTER_CLUSTER, only_admins=True)
+"""ACLs and the passwords of users."""
 CREATE_TOPIC: Final = Needs(rights.CREATE_TOPIC, on_cluster=rights.CREATE_CLUSTER)
 DELETE_TOPIC: Final = Needs(rights.DELETE_TOPIC, on_cluster=rights.DELETE_CLUSTER)
 ALTER_TOPIC: Final = Needs(rights.ALTER_TOPIC)

@@ -4,6 +4,7 @@ A capability is a subclass of `Request[Answer]`. Its bytes on the private reques
 listener, its HTTP routes, its JSON and its row in `docs/capabilities.md` follow from it.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Self, TypeVar, get_args
@@ -97,6 +98,8 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     """The error of a repeated attempt that means that an earlier one succeeded."""
     KEYED: ClassVar[bool] = True
     """True if a change without a `key` gets a new one, so that a retry is not carried out twice."""
+    HAS_PASSWORD: ClassVar[bool] = False
+    """True if it may have a password, which must not be sent."""
     FAILING: ClassVar[str]
     """The beginning of the sentence that says that the request failed; {0} is the request."""
 
@@ -119,6 +122,10 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     def failing(self) -> str:
         """The beginning of the sentence that says that the request failed."""
         return self.FAILING.format(self)
+
+    def without_password(self) -> Self:
+        """The request with what is derived from its password in place of it; takes a while."""
+        return self
 
     def only_reads(self) -> bool:
         """True if this request changes nothing: a dry run, for one."""
@@ -193,6 +200,13 @@ def with_key(request: R) -> R:
     if not has_key or request.only_reads() or not request.KEYED:
         return request
     return msgspec.structs.replace(request, key=new_key())
+
+
+async def prepared(request: R) -> R:
+    """The request as it is sent: with an idempotency key if it needs one, without a password."""
+    if request.HAS_PASSWORD:
+        request = await asyncio.to_thread(request.without_password)
+    return with_key(request)
 
 
 def check(request: Request[Any]) -> None:

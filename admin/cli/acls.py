@@ -29,20 +29,18 @@ OPERATIONS: Final = (
     "two-phase-commit",
 )
 CLUSTER_NAME: Final = "kafka-cluster"
-USER: Final = "User"
-"""The type of principals; other types are those of a principal builder of one's own."""
 
 
 def _principal(_ctx: click.Context, _param: click.Parameter, given: Any) -> Any:
     """Check the form of each principal; one without a type is a user."""
+    from quorum.protocol.principal import USER, principal_fault
+
     names = (given,) if isinstance(given, str) else given or ()
-    for each in names:
-        kind, colon, name = each.partition(":")
-        if colon and not (kind and name):
-            raise click.BadParameter(f"{each!r} is not a principal, like User:alice")
-        if kind.lower() == "user" and kind != USER and colon:
-            raise click.BadParameter(f"{each!r} is nobody: Kafka writes {USER}:{name}")
-    found = tuple(each if ":" in each else f"User:{each}" for each in names)
+    found = tuple(each if ":" in each else f"{USER}:{each}" for each in names)
+    for each in found:
+        fault = principal_fault(each)
+        if fault is not None:
+            raise click.BadParameter(fault)
     if isinstance(given, str):
         return found[0]
     return found if given is not None else None
@@ -162,10 +160,9 @@ async def add(
 
 def _check_operations(kind: "ResourceType", names: Sequence[str]) -> None:
     """Refuse operations that do not exist on a type of resource, as Kafka's tool does."""
-    from statemachine.security.authorizer import OPERATIONS as EXISTING
-    from statemachine.security.authorizer import Operation
+    from statemachine.security.authorizer import operations_of_acls
 
-    known = (Operation.ALL, *EXISTING[kind])
+    known = operations_of_acls(kind)
     for name in names:
         if _operation(name) not in known:
             words = ", ".join(each.name.lower().replace("_", "-") for each in known)

@@ -10,7 +10,7 @@ import msgspec
 from admin.capabilities import schema
 from admin.capabilities.quorum import STATUS, NodeAddress, Nodes
 from admin.capabilities.reassignments import AssignedPartition, BeginMove, BegunMove
-from admin.capabilities.schema import Request, with_key
+from admin.capabilities.schema import Request, prepared, with_key
 from admin.client import reassignments
 from admin.client.channels import Form, Response
 from admin.client.cluster import (
@@ -118,7 +118,7 @@ class AdminClient:
 
         A change that must not be carried out twice gets an idempotency key.
         """
-        request = with_key(request)
+        request = await prepared(request)
         body = schema.encode(request)
         answer = await self._ask(
             Call(

@@ -8,7 +8,7 @@ from typing import Any, Final
 from admin.client.retrying_client import Call, Verdict, verdict_of
 from quorum.protocol.apis import ApiKey
 from quorum.transport.security.credentials import ScramMechanism
-from quorum.transport.security.scram import salted_password
+from quorum.transport.security.scram import SALT_BYTES, salted_password
 from statemachine.errors import Error
 from statemachine.security.authorizer import (
     Operation,
@@ -16,8 +16,6 @@ from statemachine.security.authorizer import (
     PermissionType,
     ResourceType,
 )
-
-SALT_BYTES: Final = 18
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """HTTP routes of capabilities: path, parameters and JSON body become a request."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeVar, get_origin
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 import orjson
@@ -127,8 +128,25 @@ def _typed(values: dict[str, Any], kind: type[Q], route: Route) -> Q:
     try:
         asked: Q = msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise Problem(400, "Invalid request", invalid_field(error)) from None
+        words = f"{invalid_field(error)}{_valid_values(kind, error)}"
+        raise Problem(400, "Invalid request", words) from None
     return asked
+
+
+def _valid_values(kind: type[Request[Any]], error: msgspec.ValidationError) -> str:
+    """The values of the field that the error names, if they are a few words."""
+    path = str(error).partition(" - at `$.")[2]
+    found: Any = kind
+    for name in re.findall(r"[a-z_]+", path):
+        types = {each.name: each.type for each in msgspec.structs.fields(found)}
+        found = _plain(types.get(name))
+        if get_origin(found) is tuple:
+            found = _plain(get_args(found)[0])
+        if not (isinstance(found, type) and issubclass(found, msgspec.Struct)):
+            break
+    parts = (found, *map(_plain, get_args(found)))
+    words = [word for part in parts if get_origin(part) is Literal for word in get_args(part)]
+    return f"; there are {', '.join(words)}" if words else ""
 
 
 def _fields_in(body: bytearray, known: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from admin.capabilities import schema
 from admin.capabilities.moves import PartitionError
 from admin.capabilities.plan_steps import PARTITIONS_LISTED_MAX, BytesMoved, PlanResult
-from admin.capabilities.schema import Request, with_key
+from admin.capabilities.schema import Request, prepared
 from admin.client.log_sizes import bytes_at, copied, copies_of
 from admin.faults import Refused
 from admin.http.caller import Caller
@@ -68,7 +68,7 @@ class Gateway:
         is up.
         """
         caller.check(request.NAME, request.needs())
-        request = with_key(request)
+        request = await prepared(request)
         try:
             response = await self._router.answer(
                 self._wrapped(request, caller, stale=stale or request.LOCAL)

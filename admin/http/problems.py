@@ -30,6 +30,8 @@ _STATUS: Final[Mapping[int, int]] = MappingProxyType(
         ErrorCode.ELECTION_NOT_NEEDED: 409,
         ErrorCode.DUPLICATE_RESOURCE: 422,
         ErrorCode.INVALID_UPDATE_VERSION: 409,
+        ErrorCode.SECURITY_DISABLED: 409,
+        ErrorCode.RESOURCE_NOT_FOUND: 404,
         ErrorCode.BROKER_ID_NOT_REGISTERED: 404,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
         ErrorCode.TOPIC_ALREADY_EXISTS: 409,

@@ -5,13 +5,9 @@ AlterUserScramCredentials (51, KIP-554); CreateDelegationToken (38), RenewDelega
 ExpireDelegationToken (40) and DescribeDelegationToken (41, KIP-48).
 """
 
-import hashlib
-import hmac
 import random
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
@@ -23,6 +19,8 @@ from controller.service import AsOf, Service
 from quorum.core.vocabulary import uuid_to_text
 from quorum.protocol.principal import ANONYMOUS
 from quorum.protocol.refusals import error_fields
+from quorum.transport.security.credentials import ScramCredential, ScramMechanism
+from quorum.transport.security.scram import credential_of_salted
 from statemachine.commands import (
     AclCreation,
     AclFilter,
@@ -50,7 +48,6 @@ from statemachine.security import acls
 from statemachine.security.delegation_tokens import describe_delegation_tokens
 from statemachine.security.rights import CREATE_TOKENS, DESCRIBE_TOKEN, DESCRIBE_TOKENS
 from statemachine.security.scram import (
-    ScramMechanism,
     UserCredentials,
     describe_user_scram_credentials,
 )
@@ -59,7 +56,8 @@ from statemachine.security.scram import (
 _ids = random.SystemRandom()
 
 
-def _new_id() -> UUID:
+def new_id() -> UUID:
+    """Return the id of a new ACL or token."""
     return UUID(int=_ids.getrandbits(128), version=4)
 
 
@@ -76,7 +74,7 @@ async def create_acls(request: KafkaRequest, service: Service) -> Any:
     command = CreateAcls(
         creations=tuple(
             AclCreation(
-                id=_new_id(),
+                id=new_id(),
                 resource_type=each.resource_type,
                 resource_name=each.resource_name,
                 pattern_type=each.resource_pattern_type,
@@ -136,13 +134,8 @@ def _described(request: KafkaRequest, matching: list[AccessControlEntry]) -> byt
 
 # --- SCRAM credentials ---------------------------------------------------------------------------
 
-_HASHES: Final[Mapping[int, Any]] = MappingProxyType(
-    {
-        ScramMechanism.SCRAM_SHA_256: hashlib.sha256,
-        ScramMechanism.SCRAM_SHA_512: hashlib.sha512,
-    }
-)
-_NO_KEY: Final = b""
+_MECHANISMS: Final = {each.number: each for each in ScramMechanism}
+_NO_KEYS: Final = ScramCredential(b"", b"", b"", 0)
 
 
 async def alter_scram_credentials(request: KafkaRequest, service: Service) -> Any:
@@ -159,19 +152,29 @@ async def alter_scram_credentials(request: KafkaRequest, service: Service) -> An
 
 
 def _credential(upsertion: Any) -> UserScramCredential:
-    """Derive the keys of a credential from the salted password, as in RFC 5802 (section 3)."""
-    hashed, password = _HASHES.get(upsertion.mechanism), upsertion.salted_password
-    stored_key = server_key = _NO_KEY
-    if hashed is not None and password:
-        stored_key = hashed(hmac.digest(password, b"Client Key", hashed)).digest()
-        server_key = hmac.digest(password, b"Server Key", hashed)
+    return credential_of(
+        upsertion.name,
+        upsertion.mechanism,
+        upsertion.salted_password,
+        upsertion.salt,
+        upsertion.iterations,
+    )
+
+
+def credential_of(
+    name: str, mechanism: int, salted_password: bytes, salt: bytes, iterations: int
+) -> UserScramCredential:
+    """Return the credential of a user; it has no keys if the mechanism or the password is none."""
+    known, keys = _MECHANISMS.get(mechanism), _NO_KEYS
+    if known is not None and salted_password:
+        keys = credential_of_salted(known, salted_password, salt, iterations)
     return UserScramCredential(
-        name=upsertion.name,
-        mechanism=upsertion.mechanism,
-        salt=upsertion.salt,
-        stored_key=stored_key,
-        server_key=server_key,
-        iterations=upsertion.iterations,
+        name=name,
+        mechanism=mechanism,
+        salt=salt,
+        stored_key=keys.stored_key,
+        server_key=keys.server_key,
+        iterations=iterations,
     )
 
 
@@ -238,7 +241,7 @@ async def create_token(request: KafkaRequest, service: Service) -> Any:
         answer = DelegationTokenGiven(error=CREATE_TOKENS.error)
     else:
         command = CreateDelegationToken(
-            token_id=uuid_to_text(_new_id()),
+            token_id=uuid_to_text(new_id()),
             owner=owner,
             requester=str(request.principal),
             renewers=tuple(f"{r.principal_type}:{r.principal_name}" for r in asked.renewers),

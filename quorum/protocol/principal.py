@@ -25,5 +25,15 @@ class KafkaPrincipal:
         return f"{self.kind}:{self.name}"
 
 
+def principal_fault(text: str) -> str | None:
+    """Return why this is no principal that a client can have, or None."""
+    kind, _, name = text.partition(":")
+    if not (kind and name):
+        return f"{text!r} is not a principal, like User:alice"
+    if kind.lower() == USER.lower() and kind != USER:
+        return f"{text!r} is nobody: Kafka writes {USER}:{name}"
+    return None
+
+
 ANONYMOUS: Final = KafkaPrincipal(USER, "ANONYMOUS")
 """The principal of a connection that has proved nothing."""

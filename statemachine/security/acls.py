@@ -59,7 +59,7 @@ _TOO_LONG: Final = Refusal(
 )
 
 
-def _name_of(kind: type[IntEnum], number: int) -> str:
+def name_of(kind: type[IntEnum], number: int) -> str:
     """Return the name of a number; Kafka calls each one that it does not know UNKNOWN."""
     return kind(number if number in set(kind) else 0).name
 
@@ -98,13 +98,13 @@ def _creation_fault(creation: AclCreation) -> Refusal | None:
 
 def _number_fault(creation: AclCreation) -> str | None:
     if creation.resource_type not in _RESOURCE_TYPES:
-        return f"Invalid resourceType {_name_of(ResourceType, creation.resource_type)}"
+        return f"Invalid resourceType {name_of(ResourceType, creation.resource_type)}"
     if creation.pattern_type not in _PATTERN_TYPES:
-        return f"Invalid patternType {_name_of(PatternType, creation.pattern_type)}"
+        return f"Invalid patternType {name_of(PatternType, creation.pattern_type)}"
     if creation.operation not in _OPERATIONS:
-        return f"Invalid operation {_name_of(Operation, creation.operation)}"
+        return f"Invalid operation {name_of(Operation, creation.operation)}"
     if creation.permission_type not in _PERMISSION_TYPES:
-        return f"Invalid permissionType {_name_of(PermissionType, creation.permission_type)}"
+        return f"Invalid permissionType {name_of(PermissionType, creation.permission_type)}"
     return None
 
 

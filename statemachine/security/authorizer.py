@@ -118,6 +118,11 @@ Kafka's controllers take ACLs with others, which have no effect; its tool, like 
 """
 
 
+def operations_of_acls(kind: ResourceType) -> tuple[Operation, ...]:
+    """Return the operations that an ACL on this type of resource may name."""
+    return (Operation.ALL, *OPERATIONS[kind])
+
+
 def _bits_of(operations: Iterable[Operation]) -> int:
     return sum(1 << each for each in operations)
 

@@ -124,7 +124,13 @@ def _describe(type_: Any) -> str:
     return next((found for part in parts if (found := _describe(part))), "")
 
 
-_NAMES = {int: "integer", str: "string", bool: "boolean", type(None): "null"}
+_NAMES = {
+    int: "integer",
+    str: "string",
+    bool: "boolean",
+    bytes: "string in base64",
+    type(None): "null",
+}
 
 
 def _type(type_: Any) -> str:

@@ -6,6 +6,7 @@ Look-ups change nothing and answer at once.
 
 import asyncio
 import base64
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -29,6 +30,7 @@ class ScramMechanism(Enum):
         self.number = number
         self.mechanism = mechanism
         self.digest = digest
+        self.digest_bytes = hashlib.new(digest).digest_size
 
 
 @dataclass(frozen=True, slots=True)

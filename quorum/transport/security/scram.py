@@ -37,7 +37,7 @@ TOKENS_CACHED_MAX: Final = 1_024
 """Delegation tokens whose credential is kept, instead of computed at each connection."""
 
 _NONCE_BYTES: Final = 24
-_SALT_BYTES: Final = 18
+SALT_BYTES: Final = 18
 _NO_BINDING: Final = "n,"
 
 _CLIENT_FIRST: Final = re.compile(
@@ -145,14 +145,14 @@ class ScramServer:
         """Return a credential that no password fits, so that a stranger cannot list the users."""
         seed = hmac.digest(self._pepper, user.encode(), "sha512")
         size = len(_hash(self.mechanism, b""))
-        return ScramCredential(seed[:_SALT_BYTES], bytes(size), bytes(size), ITERATIONS_MIN)
+        return ScramCredential(seed[:SALT_BYTES], bytes(size), bytes(size), ITERATIONS_MIN)
 
     async def credential_of_token(self, token: DelegationTokenInfo) -> ScramCredential:
         """Return the credential of a token, whose HMAC is the password."""
         cached = self._of_tokens.get(token.token_id)
         if cached is not None and cached[0] == token.hmac:
             return cached[1]
-        salt = secrets.token_bytes(_SALT_BYTES)
+        salt = secrets.token_bytes(SALT_BYTES)
         credential = await asyncio.to_thread(
             credential_of, self.mechanism, token.hmac.reveal(), salt
         )

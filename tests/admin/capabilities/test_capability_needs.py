@@ -9,7 +9,8 @@ def test_every_capability_says_what_it_needs() -> None:
     for kind in CAPABILITIES.values():
         assert (kind.NEEDS.role is not Role.VIEWER) == kind.CHANGES, kind.NAME
     admins = {name for name, kind in CAPABILITIES.items() if kind.NEEDS.role is Role.ADMIN}
-    assert admins == {"quorum.alter-voters"}
+    security = {"acls.create", "acls.delete", "users.set", "users.delete"}
+    assert admins == {"quorum.alter-voters", *security}
 
 
 def test_a_dry_run_needs_what_reads_need() -> None:

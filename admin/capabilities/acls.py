@@ -1,0 +1,345 @@
+"""ACLs: list, create and delete them (KIP-11, KIP-290)."""
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from functools import partial
+from heapq import nsmallest
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from admin.capabilities.needs import ALTER_SECURITY, DESCRIBE_CLUSTER
+from admin.capabilities.schema import (
+    A_co,
+    Answer,
+    AsOfOffset,
+    Context,
+    DryRun,
+    Request,
+    Result,
+    Route,
+    check_part,
+    refused,
+    unless_refused,
+)
+from controller.apis.request import offload
+from controller.apis.security import new_id
+from controller.service import NO_AUTHORIZER
+from quorum.protocol.errors import ErrorCode, RequestRefused
+from quorum.protocol.principal import principal_fault
+from statemachine.commands import AclCreation, AclFilter, AclsCreated, AclsDeleted
+from statemachine.commands import CreateAcls as CreateCommand
+from statemachine.commands import DeleteAcls as DeleteCommand
+from statemachine.errors import Error
+from statemachine.records.kafka_records import AccessControlEntry
+from statemachine.security.acls import describe_acls, name_of
+from statemachine.security.authorizer import (
+    WILDCARD,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+    operations_of_acls,
+)
+
+BASE: Final = "/v1/acls"
+PAGE_SIZE: Final = 100
+PAGE_SIZE_MAX: Final = 1_000
+ACLS_SHOWN_MAX: Final = 1_000
+
+ResourceName = Annotated[str, Meta(min_length=1, description="Name or prefix; * is every one")]
+Principal = Annotated[str, Meta(description="Like User:alice; User:* is everybody")]
+Host = Annotated[str, Meta(min_length=1, description="IP address of clients; * is every one")]
+ResourceTypes: TypeAlias = Literal[
+    "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER"
+]
+Operations: TypeAlias = Literal[
+    "ALL",
+    "READ",
+    "WRITE",
+    "CREATE",
+    "DELETE",
+    "ALTER",
+    "DESCRIBE",
+    "CLUSTER_ACTION",
+    "DESCRIBE_CONFIGS",
+    "ALTER_CONFIGS",
+    "IDEMPOTENT_WRITE",
+    "CREATE_TOKENS",
+    "DESCRIBE_TOKENS",
+    "TWO_PHASE_COMMIT",
+]
+_FILTER: Final = (
+    *("resource_type", "resource_name", "pattern_type"),
+    *("principal", "host", "operation", "permission_type"),
+)
+
+
+class Acl(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An access control entry, in Kafka's words."""
+
+    resource_type: ResourceTypes
+    resource_name: ResourceName
+    pattern_type: Annotated[
+        Literal["LITERAL", "PREFIXED"], Meta(description="PREFIXED: names that begin like this")
+    ] = "LITERAL"
+    principal: Principal
+    host: Host = WILDCARD
+    operation: Operations
+    permission_type: Annotated[
+        Literal["ALLOW", "DENY"], Meta(description="A denial wins over what allows")
+    ] = "ALLOW"
+
+    def fault(self) -> str | None:
+        """Return why the ACL could have no effect, or None."""
+        known = operations_of_acls(ResourceType[self.resource_type])
+        if Operation[self.operation] not in known:
+            there = ", ".join(each.name for each in known)
+            return f"there is no {self.operation} on a {self.resource_type}; there are {there}"
+        return principal_fault(self.principal)
+
+
+class ListedAcl(Answer, frozen=True, kw_only=True):
+    """An access control entry, in Kafka's words."""
+
+    resource_type: str
+    resource_name: str
+    pattern_type: str
+    principal: str
+    host: str
+    operation: str
+    permission_type: str
+
+
+class Acls(Answer, frozen=True, kw_only=True):
+    """ACLs in the order of their resources and principals."""
+
+    as_of_offset: AsOfOffset
+    total: Annotated[int, Meta(description="ACLs that pass the filter")]
+    acls: tuple[ListedAcl, ...]
+    next_after: Annotated[str | None, Meta(description="null: this is the last page")]
+
+
+class AclResult(Result, frozen=True, kw_only=True):
+    """The result for one ACL."""
+
+    acl: Acl
+
+
+class CreatedAcls(Answer, frozen=True, kw_only=True):
+    """One result for each ACL, in the order of the request."""
+
+    created: Annotated[int, Meta(description="ACLs that are there now, those before included")]
+    refused: int
+    results: tuple[AclResult, ...]
+
+
+class DeletedAcls(Answer, frozen=True, kw_only=True):
+    """The ACLs that were deleted, or would be."""
+
+    total: int
+    acls: Annotated[tuple[ListedAcl, ...], Meta(description="The first of them")]
+    dry_run: DryRun
+
+
+class _FiltersAcls(Request[A_co], frozen=True, kw_only=True):
+    """A request about the ACLs that pass a filter, as Kafka's filters do."""
+
+    resource_type: Literal["ANY"] | ResourceTypes = "ANY"
+    resource_name: Annotated[str, Meta(min_length=1)] | None = None
+    pattern_type: Annotated[
+        Literal["ANY", "MATCH", "LITERAL", "PREFIXED"],
+        Meta(description="MATCH: every pattern that the resource of the name matches"),
+    ] = "ANY"
+    principal: Annotated[str, Meta(min_length=1)] | None = None
+    host: Annotated[str, Meta(min_length=1)] | None = None
+    operation: Literal["ANY"] | Operations = "ANY"
+    permission_type: Literal["ANY", "ALLOW", "DENY"] = "ANY"
+
+    @property
+    def filter(self) -> AclFilter:
+        """The filter in Kafka's numbers."""
+        return AclFilter(
+            resource_type=ResourceType[self.resource_type],
+            resource_name=self.resource_name,
+            pattern_type=PatternType[self.pattern_type],
+            principal=self.principal,
+            host=self.host,
+            operation=Operation[self.operation],
+            permission_type=PermissionType[self.permission_type],
+        )
+
+
+class ListAcls(_FiltersAcls[Acls], frozen=True, kw_only=True):
+    """List the ACLs that pass a filter, page by page."""
+
+    after: Annotated[str, Meta(description="`next_after` of the page before")] = ""
+    page_size: Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX)] = PAGE_SIZE
+
+    NAME = "acls.list"
+    NEEDS = DESCRIBE_CLUSTER
+    ROUTES = (Route("GET", BASE, query=(*_FILTER, "after", "page_size")),)
+    ERRORS = (ErrorCode.SECURITY_DISABLED,)
+    FAILING = "the ACLs cannot be listed"
+
+    def contradiction(self) -> str | None:
+        try:
+            _place_in(self.after)
+        except ValueError:
+            return "after is not the `next_after` of a page"
+        return None
+
+    async def answer(self, context: Context) -> Acls:
+        _check_authorizer(context)
+        found = await context.service.read_long(
+            partial(describe_acls, asked=self.filter), stale=context.stale
+        )
+        acls = unless_refused(found.value)
+        return await offload(partial(self._page, acls, found.offset), len(acls))
+
+    def _page(self, acls: list[AccessControlEntry], offset: int) -> Acls:
+        begin = _place_in(self.after)
+        left = (each for each in acls if begin is None or _place(each) > begin)
+        page = nsmallest(self.page_size + 1, left, key=_place)
+        shown = page[: self.page_size]
+        return Acls(
+            as_of_offset=offset,
+            total=len(acls),
+            acls=tuple(map(_listed, shown)),
+            next_after=_text_of(_place(shown[-1])) if len(page) > len(shown) else None,
+        )
+
+
+class CreateAcls(Request[CreatedAcls], frozen=True, kw_only=True):
+    """Create ACLs; those that are there already stay. Each one is refused by itself."""
+
+    acls: Annotated[tuple[Acl, ...], Meta(min_length=1)]
+
+    NAME = "acls.create"
+    NEEDS = ALTER_SECURITY
+    CHANGES = True
+    ROUTES = (Route("POST", BASE),)
+    ERRORS = (ErrorCode.SECURITY_DISABLED, Error.POLICY_VIOLATION)
+    STATUS_COMMAND = "metaquorum acls list"
+    FAILING = "the ACLs cannot be created"
+
+    def contradiction(self) -> str | None:
+        faults = ((number, each.fault()) for number, each in enumerate(self.acls))
+        return next((f"acls[{number}]: {fault}" for number, fault in faults if fault), None)
+
+    async def answer(self, context: Context) -> CreatedAcls:
+        _check_authorizer(context)
+        command = CreateCommand(creations=tuple(map(_creation, self.acls)))
+        done = await context.service.carry_out(command, AclsCreated, who=context.who)
+        faults = [each for each in done.results if each.error is not Error.NONE]
+        if len(faults) == len(done.results):
+            raise refused(faults[0].error, faults[0].message)
+        return CreatedAcls(
+            created=len(done.results) - len(faults),
+            refused=len(faults),
+            results=tuple(
+                AclResult.of(each, acl=acl)
+                for acl, each in zip(self.acls, done.results, strict=True)
+            ),
+        )
+
+
+class DeleteAcls(_FiltersAcls[DeletedAcls], frozen=True, kw_only=True):
+    """Delete the ACLs that pass a filter."""
+
+    everything: Annotated[bool, Meta(description="Every ACL; without a filter only")] = False
+    dry_run: Annotated[bool, Meta(description="Find the ACLs and change nothing")] = False
+
+    NAME = "acls.delete"
+    NEEDS = ALTER_SECURITY
+    CHANGES = True
+    ROUTES = (Route("DELETE", BASE, query=(*_FILTER, "everything", "dry_run")),)
+    ERRORS = (ErrorCode.SECURITY_DISABLED, Error.POLICY_VIOLATION)
+    STATUS_COMMAND = "metaquorum acls list"
+    FAILING = "the ACLs cannot be deleted"
+
+    def contradiction(self) -> str | None:
+        if (self.filter == _EVERY_ACL) == self.everything:
+            return None
+        if self.everything:
+            return "everything is every ACL; omit the filter"
+        return "no ACL is named; give a filter, or everything=true"
+
+    async def answer(self, context: Context) -> DeletedAcls:
+        _check_authorizer(context)
+        command = DeleteCommand(filters=(self.filter,), dry_run=self.dry_run)
+        done = await context.service.carry_out(command, AclsDeleted, who=context.who)
+        (result,) = done.results
+        check_part(result)
+        shown = nsmallest(ACLS_SHOWN_MAX, result.acls, key=_place)
+        return DeletedAcls(
+            total=len(result.acls), acls=tuple(map(_listed, shown)), dry_run=self.dry_run
+        )
+
+
+_EVERY_ACL: Final = ListAcls().filter
+
+
+def _check_authorizer(context: Context) -> None:
+    """Refuse ACLs that nobody would enforce."""
+    if not context.service.authorization.is_limited:
+        raise RequestRefused(*NO_AUTHORIZER)
+
+
+def _creation(acl: Acl) -> AclCreation:
+    return AclCreation(
+        id=new_id(),
+        resource_type=ResourceType[acl.resource_type],
+        resource_name=acl.resource_name,
+        pattern_type=PatternType[acl.pattern_type],
+        principal=acl.principal,
+        host=acl.host,
+        operation=Operation[acl.operation],
+        permission_type=PermissionType[acl.permission_type],
+    )
+
+
+def _listed(acl: AccessControlEntry) -> ListedAcl:
+    return ListedAcl(
+        resource_type=name_of(ResourceType, acl.resource_type),
+        resource_name=acl.resource_name,
+        pattern_type=name_of(PatternType, acl.pattern_type),
+        principal=acl.principal,
+        host=acl.host,
+        operation=name_of(Operation, acl.operation),
+        permission_type=name_of(PermissionType, acl.permission_type),
+    )
+
+
+# --- places in the list --------------------------------------------------------------------------
+
+_Place: TypeAlias = tuple[int, str, int, str, str, int, int]
+"""The place of an ACL in the list: all of it but the id, so that a page can begin after an ACL that
+is gone."""
+
+
+def _place(acl: AccessControlEntry) -> _Place:
+    return (
+        acl.resource_type,
+        acl.resource_name,
+        acl.pattern_type,
+        acl.principal,
+        acl.host,
+        acl.operation,
+        acl.permission_type,
+    )
+
+
+def _text_of(place: _Place) -> str:
+    return urlsafe_b64encode(msgspec.msgpack.encode(place)).decode()
+
+
+def _place_in(after: str) -> Any:
+    """The place that a page begins after, None for the first one; raises `ValueError`."""
+    if not after:
+        return None
+    try:
+        return msgspec.msgpack.decode(urlsafe_b64decode(after), type=_Place)
+    except (binascii.Error, msgspec.MsgspecError, UnicodeError) as error:
+        raise ValueError(f"{after!r} is no place") from error
