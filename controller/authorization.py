@@ -125,7 +125,10 @@ NEEDS: Final[Mapping[int, Needs]] = MappingProxyType(
             parts=(
                 (DESCRIBE_CLUSTER, "for a capability that reads"),
                 (ALTER_CLUSTER, "for one that changes something"),
-                (ALTER_TOPIC, "and the like for one topic, as for Kafka's own requests"),
+                (
+                    ALTER_CLUSTER_CONFIGS,
+                    "and the like for topics, configurations and quotas, as in Kafka",
+                ),
             )
         ),
     }

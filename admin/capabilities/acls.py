@@ -1,15 +1,13 @@
 """ACLs: list, create and delete them (KIP-11, KIP-290)."""
 
-import binascii
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from functools import partial
 from heapq import nsmallest
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
-import msgspec
 from msgspec import Meta, Struct
 
 from admin.capabilities.needs import ALTER_SECURITY, DESCRIBE_CLUSTER
+from admin.capabilities.page_cursor import cursor_after, key_in
 from admin.capabilities.schema import (
     A_co,
     Answer,
@@ -185,9 +183,9 @@ class ListAcls(_FiltersAcls[Acls], frozen=True, kw_only=True):
 
     def contradiction(self) -> str | None:
         try:
-            _place_in(self.after)
-        except ValueError:
-            return "after is not the `next_after` of a page"
+            key_in(self.after, _Key)
+        except ValueError as error:
+            return str(error)
         return None
 
     async def answer(self, context: Context) -> Acls:
@@ -199,15 +197,15 @@ class ListAcls(_FiltersAcls[Acls], frozen=True, kw_only=True):
         return await offload(partial(self._page, acls, found.offset), len(acls))
 
     def _page(self, acls: list[AccessControlEntry], offset: int) -> Acls:
-        begin = _place_in(self.after)
-        left = (each for each in acls if begin is None or _place(each) > begin)
-        page = nsmallest(self.page_size + 1, left, key=_place)
+        begin = key_in(self.after, _Key)
+        left = (each for each in acls if begin is None or _key(each) > begin)
+        page = nsmallest(self.page_size + 1, left, key=_key)
         shown = page[: self.page_size]
         return Acls(
             as_of_offset=offset,
             total=len(acls),
             acls=tuple(map(_listed, shown)),
-            next_after=_text_of(_place(shown[-1])) if len(page) > len(shown) else None,
+            next_after=cursor_after(_key(shown[-1])) if len(page) > len(shown) else None,
         )
 
 
@@ -272,7 +270,7 @@ class DeleteAcls(_FiltersAcls[DeletedAcls], frozen=True, kw_only=True):
         done = await context.service.carry_out(command, AclsDeleted, who=context.who)
         (result,) = done.results
         check_part(result)
-        shown = nsmallest(ACLS_SHOWN_MAX, result.acls, key=_place)
+        shown = nsmallest(ACLS_SHOWN_MAX, result.acls, key=_key)
         return DeletedAcls(
             total=len(result.acls), acls=tuple(map(_listed, shown)), dry_run=self.dry_run
         )
@@ -312,14 +310,11 @@ def _listed(acl: AccessControlEntry) -> ListedAcl:
     )
 
 
-# --- places in the list --------------------------------------------------------------------------
-
-_Place: TypeAlias = tuple[int, str, int, str, str, int, int]
-"""The place of an ACL in the list: all of it but the id, so that a page can begin after an ACL that
-is gone."""
+_Key: TypeAlias = tuple[int, str, int, str, str, int, int]
+"""The sort key of an ACL: all of it but the id."""
 
 
-def _place(acl: AccessControlEntry) -> _Place:
+def _key(acl: AccessControlEntry) -> _Key:
     return (
         acl.resource_type,
         acl.resource_name,
@@ -329,17 +324,3 @@ def _place(acl: AccessControlEntry) -> _Place:
         acl.operation,
         acl.permission_type,
     )
-
-
-def _text_of(place: _Place) -> str:
-    return urlsafe_b64encode(msgspec.msgpack.encode(place)).decode()
-
-
-def _place_in(after: str) -> Any:
-    """The place that a page begins after, None for the first one; raises `ValueError`."""
-    if not after:
-        return None
-    try:
-        return msgspec.msgpack.decode(urlsafe_b64decode(after), type=_Place)
-    except (binascii.Error, msgspec.MsgspecError, UnicodeError) as error:
-        raise ValueError(f"{after!r} is no place") from error

@@ -175,12 +175,13 @@ def _in_path(text: str, type_: Any, field: str) -> Any:
 
 
 def _in_query(text: str, type_: Any, name: str) -> Any:
-    """The value of a query parameter: a flag, a number, ids of brokers, or text."""
+    """The value of a query parameter: a flag, a number, ids of brokers, text, or texts."""
     plain = _plain(type_)
     if plain is bool:
         return _flag(text, name)
     if get_origin(plain) is tuple:
-        return tuple(id_in(each, "broker") for each in text.split(","))
+        are_ids = _plain(get_args(plain)[0]) is int
+        return tuple(id_in(each, "broker") if are_ids else each for each in text.split(","))
     number = whole_number(text, INT64_MAX) if plain is int else None
     return text if number is None else number
 

@@ -29,6 +29,7 @@ AN_ACL = {
     "principal": "User:ann",
     "operation": "READ",
 }
+NO_QUOTA = {"entity": {"user": "ann"}, "delete": ["producer_byte_rate"]}
 NO_CONFIG = {"delete": ["log.cleaner.threads"]}
 
 
@@ -101,6 +102,9 @@ async def test_a_topic_needs_the_rights_that_kafkas_own_requests_need(
         ("GET", "/v1/features", None, "DESCRIBE CLUSTER"),
         ("PATCH", "/v1/features", SAME_LEVEL, "ALTER CLUSTER"),
         ("PATCH", "/v1/features?dry_run=true", SAME_LEVEL, "ALTER CLUSTER"),
+        ("GET", "/v1/quotas", None, "DESCRIBE_CONFIGS CLUSTER"),
+        ("PATCH", "/v1/quotas", NO_QUOTA, "ALTER_CONFIGS CLUSTER"),
+        ("PATCH", "/v1/quotas?dry_run=true", NO_QUOTA, "ALTER_CONFIGS CLUSTER"),
         ("GET", "/v1/acls", None, "DESCRIBE CLUSTER"),
         ("POST", "/v1/acls", {"acls": [AN_ACL]}, "ALTER CLUSTER"),
         ("DELETE", "/v1/acls?host=h", None, "ALTER CLUSTER"),
