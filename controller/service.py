@@ -27,7 +27,7 @@ from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import ReadRefusal
 from quorum.core.messages import ChangeResponse, Error, TransferRequest, VoterRequest
 from quorum.core.replica_progress import ReplicaProgress
-from quorum.core.vocabulary import Epoch, ReplicaId
+from quorum.core.vocabulary import Epoch, ReplicaId, Snapshot
 from quorum.core.voter_set import Voter
 from quorum.discovery.address_book import AddressBook
 from quorum.driver import Quorum
@@ -35,7 +35,7 @@ from quorum.persistent_state import LISTENER_NAME
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.transport.address import Address
-from quorum.transport.audit_log import AuditLog, Requester
+from quorum.transport.audit_log import Action, AuditLog, Requester
 from quorum.transport.long_responses import LongResponses
 from quorum.transport.security.token_hmacs import (
     NO_TOKENS,
@@ -45,8 +45,8 @@ from quorum.transport.security.token_hmacs import (
 from statemachine.commands import Command, Done
 from statemachine.image.image import Image
 from statemachine.security.authorization import Authorization
-from statemachine.security.authorizer import Rule
-from statemachine.security.rights import DESCRIBE_CLUSTER, NOTHING, Access
+from statemachine.security.authorizer import CLUSTER_NAME, Rule
+from statemachine.security.rights import ALTER_CLUSTER, DESCRIBE_CLUSTER, NOTHING, Access
 from statemachine.slices import Slices
 from statemachine.vocabulary import NO_LEADER
 
@@ -255,6 +255,18 @@ class Service:
             leader_epoch=epoch,
             duration_ms=round((now() - began) * 1_000),
         )
+
+    async def take_snapshot(self, who: str) -> Snapshot:
+        """Take a snapshot of this node's log now; raises `RequestRefused`."""
+        found = await self.quorum.take_snapshot()
+        kind, node_id = "TakeSnapshot", self.quorum.node.me.id
+        action = Action.of(ALTER_CLUSTER, CLUSTER_NAME, f"take a snapshot of node {node_id}")
+        if isinstance(found, str):
+            error = ErrorCode.KAFKA_STORAGE_ERROR
+            self.audit_log.without_effect(who, kind, [action], error.name, reason=found)
+            raise RequestRefused(error, found)
+        self.audit_log.carried_out(who, kind, [action], ErrorCode.NONE.name, None)
+        return found
 
     async def _next_leader(self, epoch: Epoch) -> None:
         """Wait until the leader of a later epoch is known, for a bounded time."""

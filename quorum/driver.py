@@ -17,7 +17,7 @@ from quorum.core.events import LeaderUnreachable
 from quorum.core.messages import ChangeResponse, TransferRequest, VoterRequest
 from quorum.core.node import QuorumNode
 from quorum.core.roles import Candidate, Prospective
-from quorum.core.vocabulary import Offset, ReplicaId
+from quorum.core.vocabulary import Offset, ReplicaId, Snapshot
 from quorum.histogram import DISK_SECONDS, ELECTION_SECONDS, Histogram
 from quorum.log.disk_thread import DiskThread
 from quorum.ports import Clock, Rpc
@@ -154,6 +154,10 @@ class Quorum:
         leader whose successor does not catch up within the election time-out keeps the lead.
         """
         return await self._outcome(partial(self.replica.change, request))
+
+    async def take_snapshot(self) -> Snapshot | str:
+        """Take a snapshot of what is committed now; return it, or the reason why there is none."""
+        return await self._outcome(self.replica.take_snapshot)
 
     async def _outcome(self, ask: Callable[[Callable[[T], None]], None]) -> T:
         """Wait for the value that `ask` passes to its argument."""

@@ -69,9 +69,9 @@ from quorum.core.messages import (
     VoterRequest,
 )
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import Offset, OffsetAndEpoch, ReplicaId
+from quorum.core.vocabulary import Offset, OffsetAndEpoch, ReplicaId, Snapshot
 from quorum.ports import Clock, Disk, ElectionStore, Log, Rpc, SnapshotStore, StateMachine
-from quorum.snapshotting import SnapshotLimits, Snapshots, earliest
+from quorum.snapshotting import SnapshotDone, SnapshotLimits, Snapshots, earliest
 
 logger = logging.getLogger("quorum")
 
@@ -195,6 +195,20 @@ class Replica:
         request is refused.
         """
         self._put(self._applier.change(request, done))
+
+    @property
+    def log_start(self) -> Offset:
+        """The offset of the first record that the log still has."""
+        return self._log.start
+
+    @property
+    def snapshots(self) -> Sequence[Snapshot]:
+        """The complete snapshots, the oldest first."""
+        return self._snapshots.kept
+
+    def take_snapshot(self, done: SnapshotDone) -> None:
+        """Take a snapshot now; `done` is called, later, once it is durable or refused."""
+        self._snapshots.request(done)
 
     # For the owner.
 

@@ -7,9 +7,9 @@ assembled and installed here too; the core decides when.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import InstallSnapshot, StoreChunk
@@ -32,6 +32,8 @@ from quorum.records.batch import HEADER_BYTES, header_at, headers
 from quorum.records.control import SnapshotBatches
 
 T = TypeVar("T")
+SnapshotDone: TypeAlias = Callable[[Snapshot | str], None]
+"""Takes the newest snapshot, or the reason why there is none of what was committed."""
 
 logger = logging.getLogger("quorum")
 
@@ -43,6 +45,11 @@ TRY_AGAIN_MS: Final = 1_000
 """The pause after the state machine had no snapshot to give, for example in a transaction."""
 TRY_AGAIN_AFTER_FAILURE_MS: Final = 60_000
 """The pause after the disk could not store a snapshot."""
+NOTHING_COMMITTED: Final = "nothing is committed yet"
+NOT_NOW: Final = (
+    "the node has not yet read the log, is in the middle of a transaction, or has too much that is "
+    "not committed; retry"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +79,7 @@ class _Taking:
     """True once the footer is in the buffer or written."""
     is_writing: bool = False
     """True while the disk writes a part of it."""
+    awaited_by: list[SnapshotDone] = field(default_factory=list)
 
 
 class Snapshots:
@@ -105,6 +113,8 @@ class Snapshots:
         self._cluster = cluster
         self._limits = limits
         self._taking: _Taking | None = None
+        self._requested_by: list[SnapshotDone] = []
+        """The requests for a snapshot that has not begun."""
         self._not_before_ms = 0
         self._last_ms = clock()
         self.bytes_since = log.bytes_from(self._newest_end)
@@ -114,9 +124,24 @@ class Snapshots:
     # Taking a snapshot.
 
     @property
+    def kept(self) -> Sequence[Snapshot]:
+        """The complete snapshots, the oldest first."""
+        return self._store.snapshots
+
+    def request(self, done: SnapshotDone) -> None:
+        """Take a snapshot of what is committed now, due or not; one under way ends before.
+
+        `done` is called once it is durable, or with the newest one if that has all of it.
+        """
+        self._requested_by.append(done)
+        self._wake()
+
+    @property
     def _due_ms(self) -> int | None:
         if self._taking is not None:
             return None if self._taking.is_writing else self._not_before_ms
+        if self._requested_by:
+            return self._clock()
         if self.bytes_since >= self._limits.bytes_between:
             return self._not_before_ms
         if not self._limits.interval_ms:
@@ -143,14 +168,18 @@ class Snapshots:
 
     def _begin(self, now_ms: int) -> None:
         self._not_before_ms = now_ms + TRY_AGAIN_MS
+        requested_by, self._requested_by = self._requested_by, []
         if (self._node.high_watermark or 0) <= self._newest_end:
             self._last_ms = now_ms
+            _tell(requested_by, self.kept[-1] if self.kept else NOTHING_COMMITTED)
             return
         state = self._state_machine.snapshot()
         if state is None:
+            _tell(requested_by, NOT_NOW)
             return
         if state.end <= self._newest_end:
             state.close()
+            _tell(requested_by, self.kept[-1] if self.kept else NOTHING_COMMITTED)
             return
         self._not_before_ms = self._last_ms = now_ms
         self.bytes_since = self._log.bytes_from(state.end)
@@ -158,7 +187,7 @@ class Snapshots:
         *_, (_, last) = headers(self._log.read(Offset(state.end - 1), state.end, 1))
         batches = SnapshotBatches(id_.epoch, last.max_timestamp_ms)
         opening = batches.opening(self._node.voters_at(state.end), self._cluster.id)
-        self._taking = _Taking(id_, state, batches, opening)
+        self._taking = _Taking(id_, state, batches, opening, awaited_by=requested_by)
 
     def _slice(self, taking: _Taking) -> None:
         group = next(taking.state.groups, None)
@@ -202,19 +231,21 @@ class Snapshots:
         logger.info("Snapshot %s taken: %d bytes", taking.id, taking.position)
         self._retain()
         self._put(SnapshotTaken(self._store.snapshots))
+        _tell(taking.awaited_by, Snapshot(taking.id, taking.position))
 
     def _fail(self, taking: _Taking, problem: str) -> None:
         logger.warning("Snapshot %s could not be written: %s", taking.id, problem)
-        self._give_up()
+        self._give_up(f"snapshot {taking.id} could not be written: {problem}")
         self._not_before_ms = self._clock() + TRY_AGAIN_AFTER_FAILURE_MS
 
-    def _give_up(self) -> None:
+    def _give_up(self, reason: str) -> None:
         taking, self._taking = self._taking, None
         if taking is not None:
             if not taking.is_complete:
                 taking.state.close()
             work = partial(self._store.abandon, taking.id)
             self._disk.perform(partial(_attempt, work), _warn_of_rest)
+            _tell(taking.awaited_by, reason)
 
     # Retention.
 
@@ -276,7 +307,7 @@ class Snapshots:
 
     def installing(self, effect: InstallSnapshot) -> Callable[[], ReceivedSnapshot | str]:
         """Return the disk's work for the effect, after which `installed` is called."""
-        self._give_up()
+        self._give_up(f"snapshot {effect.snapshot} of the leader replaces it")
         return partial(self._install, effect)
 
     def _install(self, effect: InstallSnapshot) -> ReceivedSnapshot | str:
@@ -302,6 +333,11 @@ class Snapshots:
         except ValueError as error:
             raise LogFailure(f"snapshot {outcome.id} has an unreadable record: {error}") from error
         return SnapshotInstalled(Snapshot(outcome.id, outcome.size_bytes), outcome.voters)
+
+
+def _tell(requested_by: Sequence[SnapshotDone], outcome: Snapshot | str) -> None:
+    for each in requested_by:
+        each(outcome)
 
 
 def earliest(one: int | None, other: int | None) -> int | None:

@@ -22,6 +22,7 @@ from admin.capabilities import (
     quorum,
     quotas,
     reassignments,
+    snapshots,
     topics,
     users,
 )
@@ -56,6 +57,7 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
             acls,
             users,
             quorum,
+            snapshots,
             health,
         )
         for kind in vars(module).values()

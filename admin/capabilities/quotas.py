@@ -128,8 +128,7 @@ class ListQuotas(Request[Quotas], frozen=True, kw_only=True):
         if isinstance(found, Refusal):
             return found
         begin = key_in(self.after, _Key)
-        ordered = sorted(found, key=_key)
-        left = (each for each in ordered if begin is None or _key(each) > begin)
+        left = (each for each in found if begin is None or _key(each) > begin)
         page = list(islice(left, self.page_size + 1))
         shown = page[: self.page_size]
         return Quotas(

@@ -123,7 +123,9 @@ class AdminClient:
         answer = await self._ask(
             Call(
                 api_key=ApiKey.CAPABILITY,
-                fill=lambda form: form.request(name=request.NAME, stale=stale, body=body),
+                fill=lambda form: form.request(
+                    name=request.NAME, stale=stale or request.LOCAL, body=body
+                ),
                 failing=request.failing(),
                 done_before=request.DONE_BEFORE,
                 status_command=None if request.only_reads() else request.STATUS_COMMAND,

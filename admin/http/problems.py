@@ -31,6 +31,7 @@ _STATUS: Final[Mapping[int, int]] = MappingProxyType(
         ErrorCode.DUPLICATE_RESOURCE: 422,
         ErrorCode.INVALID_UPDATE_VERSION: 409,
         ErrorCode.SECURITY_DISABLED: 409,
+        ErrorCode.KAFKA_STORAGE_ERROR: 409,
         ErrorCode.RESOURCE_NOT_FOUND: 404,
         ErrorCode.BROKER_ID_NOT_REGISTERED: 404,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,

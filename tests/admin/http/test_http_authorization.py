@@ -102,6 +102,8 @@ async def test_a_topic_needs_the_rights_that_kafkas_own_requests_need(
         ("GET", "/v1/features", None, "DESCRIBE CLUSTER"),
         ("PATCH", "/v1/features", SAME_LEVEL, "ALTER CLUSTER"),
         ("PATCH", "/v1/features?dry_run=true", SAME_LEVEL, "ALTER CLUSTER"),
+        ("GET", "/v1/snapshots", None, "DESCRIBE CLUSTER"),
+        ("POST", "/v1/snapshots", None, "ALTER CLUSTER"),
         ("GET", "/v1/quotas", None, "DESCRIBE_CONFIGS CLUSTER"),
         ("PATCH", "/v1/quotas", NO_QUOTA, "ALTER_CONFIGS CLUSTER"),
         ("PATCH", "/v1/quotas?dry_run=true", NO_QUOTA, "ALTER_CONFIGS CLUSTER"),

@@ -2,12 +2,20 @@
 
 from pathlib import Path
 
+from quorum.core.effects import InstallSnapshot
 from quorum.core.events import SnapshotTaken
-from quorum.core.vocabulary import Offset
+from quorum.core.vocabulary import Offset, Snapshot
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
 from quorum.log.segmented_log import SegmentedLog
-from quorum.snapshotting import TRY_AGAIN_AFTER_FAILURE_MS, TRY_AGAIN_MS, SnapshotLimits
+from quorum.snapshotting import (
+    NOT_NOW,
+    TRY_AGAIN_AFTER_FAILURE_MS,
+    TRY_AGAIN_MS,
+    SnapshotLimits,
+)
 from tests.quorum.driver.snapshot_fixture import Bench, id_
+
+NEVER = SnapshotLimits(bytes_between=1 << 40, interval_ms=0)
 
 
 def test_one_is_taken_step_by_step_and_told_of_when_it_is_durable(tmp_path: Path) -> None:
@@ -40,6 +48,71 @@ def test_or_before_the_time_has_come(tmp_path: Path) -> None:
     bench.turns(10)
     bench.work()
     assert len(bench.put) == 1
+
+
+def test_one_that_is_requested_is_taken_though_none_is_due(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, NEVER)
+    assert bench.turns(1) is None
+    told: list[Snapshot | str] = []
+    bench.snapshots.request(told.append)
+    bench.turns(10)
+    assert told == [], "it is not durable"
+    bench.work()
+    assert told == list(bench.snapshots.kept)
+    assert [each.id for each in bench.snapshots.kept] == [id_(10)]
+    assert bench.turns(1) is None
+
+
+def test_a_request_during_a_snapshot_waits_for_one_that_begins_after_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, NEVER)
+    told: list[Snapshot | str] = []
+    bench.snapshots.request(told.append)
+    bench.turns(2)
+    bench.snapshots.request(told.append)
+    bench.end = 15
+    bench.turns(10)
+    bench.work()
+    assert len(told) == 1
+    bench.turns(10)
+    bench.work()
+    assert told == list(bench.snapshots.kept)
+    assert [each.id for each in bench.snapshots.kept] == [id_(10), id_(15)]
+
+
+def test_the_newest_snapshot_is_the_answer_if_it_has_everything(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, NEVER)
+    for end in (20, 20):
+        told: list[Snapshot | str] = []
+        bench.snapshots.request(told.append)
+        bench.end = end
+        bench.turns(10)
+        bench.work()
+        assert told == list(bench.snapshots.kept)
+    assert len(bench.put) == 1
+
+
+def test_a_request_is_told_why_there_is_no_snapshot(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    bench = Bench(folder, NEVER)
+    told: list[Snapshot | str] = []
+    bench.end = None
+    bench.snapshots.request(told.append)
+    bench.turns(1)
+    assert told == [NOT_NOW]
+
+    bench.end = 10
+    bench.snapshots.request(told.append)
+    bench.turns(1)
+    bench.snapshots.installing(InstallSnapshot(id_(20), is_mixed=False))
+    assert told[1:] == ["snapshot 20@1 of the leader replaces it"]
+    bench.disk.clear()
+
+    folder.rmdir()
+    bench.snapshots.request(told.append)
+    bench.turns(10)
+    bench.work()
+    assert told[2:] == ["snapshot 10@1 could not be written: No such file or directory"]
 
 
 def test_a_snapshot_that_is_not_possible_now_is_requested_again_later(tmp_path: Path) -> None:
