@@ -62,9 +62,16 @@ class DescribedConfigs(Answer, frozen=True, kw_only=True):
 
 
 class BrokerConfigs(DescribedConfigs, frozen=True, kw_only=True):
-    """The configurations of a broker, or of a controller, that are in the metadata log."""
+    """The configurations of a broker, or of a controller."""
 
     broker_id: int
+    without_file: Annotated[
+        str | None,
+        Meta(
+            description="The reason why the settings in its own file are missing; null: they are "
+            "there"
+        ),
+    ] = "controllers know only what is in the metadata log"
 
 
 class ChangedBroker(Answer, frozen=True, kw_only=True):
@@ -111,8 +118,8 @@ def _config(resource_type: int, entry: ConfigEntry) -> Config:
 class DescribeBrokerConfigs(Request[BrokerConfigs], frozen=True, kw_only=True):
     """Describe the configurations of a broker that are in the metadata log.
 
-    They are its own and those of the cluster. The settings in the broker's own file are known to
-    the broker alone.
+    They are its own and those of the cluster. Only the broker knows the settings in its own file:
+    over HTTP it is asked, unless a stale answer will do.
     """
 
     broker_id: BrokerId

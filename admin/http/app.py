@@ -16,6 +16,7 @@ from admin.capabilities.brokers import (
     UnregisterBrokers,
     not_registered,
 )
+from admin.capabilities.configs import BrokerConfigs, DescribeBrokerConfigs
 from admin.capabilities.decommission import DecommissionBrokers, RecommissionBrokers
 from admin.capabilities.elections import ElectedLeaders, ElectLeaders
 from admin.capabilities.moves import (
@@ -385,6 +386,15 @@ async def elected(
 # --- brokers and voters ----------------------------------------------------------------------
 
 
+async def broker_configs(
+    request: web.Request, _asked: DescribeBrokerConfigs, answer: BrokerConfigs
+) -> web.Response:
+    """The answer with the settings in the broker's own file, if it is alive and tells them."""
+    if not flag(request, "stale"):
+        answer = await request.app[GATEWAY].with_file(answer)
+    return as_json(json_of(answer))
+
+
 async def cordoned(
     request: web.Request, asked: CordonBrokers | UncordonBrokers, answer: BrokersAltered
 ) -> web.Response:
@@ -424,6 +434,7 @@ RESPONSES: Final[Mapping[type[Request[Any]], Respond]] = {
     ChangeReplicationFactor: factor_changed,
     DecommissionBrokers: decommissioned,
     RecommissionBrokers: recommissioned,
+    DescribeBrokerConfigs: broker_configs,
     CordonBrokers: cordoned,
     UncordonBrokers: cordoned,
     UnregisterBrokers: unregistered,

@@ -5,10 +5,14 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from admin.capabilities import schema
+from admin.capabilities.configs import BrokerConfigs
 from admin.capabilities.moves import PartitionError
 from admin.capabilities.plan_steps import PARTITIONS_LISTED_MAX, BytesMoved, PlanResult
 from admin.capabilities.schema import Request, prepared
+from admin.client.broker_configs import with_file
 from admin.client.log_sizes import bytes_at, copied, copies_of
 from admin.faults import Refused
 from admin.http.caller import Caller
@@ -144,6 +148,15 @@ class Gateway:
             current.update((await self.service.read(reading, stale=True)).value)
         return await self._bytes(copied(current, {each: wanted[each] for each in current}))
 
+    async def with_file(self, found: BrokerConfigs) -> BrokerConfigs:
+        """The configurations of a broker as it describes them itself, if it is alive."""
+        lookup = partial(_live_broker, broker_id=found.broker_id, protocol=self._security.protocol)
+        address = (await self.service.read(lookup, stale=True)).value
+        if address is None:
+            reason = f"broker {found.broker_id} is not alive, or has no address for controllers"
+            return msgspec.structs.replace(found, without_file=reason)
+        return await with_file(found, address, self._security)
+
     async def _bytes(self, copies: Mapping[PartitionId, int] | None) -> BytesMoved:
         """The bytes of so many copies of each partition; None is more than can be listed.
 
@@ -159,12 +172,16 @@ class Gateway:
 
 def _live_brokers(image: Image, protocol: int) -> list[Address]:
     """Return where the live brokers take connections of this security protocol."""
-    return [
-        Address(places[0].host, places[0].port)
-        for _, broker in sorted(image.brokers.items())
-        if not broker.fenced
-        and (places := [each for each in broker.endpoints if each.security_protocol == protocol])
-    ]
+    found = [_live_broker(image, broker_id, protocol) for broker_id in sorted(image.brokers)]
+    return [each for each in found if each is not None]
+
+
+def _live_broker(image: Image, broker_id: int, protocol: int) -> Address | None:
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.fenced:
+        return None
+    places = (each for each in broker.endpoints if each.security_protocol == protocol)
+    return next((Address(each.host, each.port) for each in places), None)
 
 
 def _replicas(image: Image, ids: Sequence[PartitionId]) -> dict[PartitionId, Replicas]:

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from admin.capabilities.configs import BrokerConfigs
+from admin.client.broker_configs import with_file
+from tests.admin.embedded_brokers import embedded
 from tests.admin.http.test_http_api import Answer, Http, check_problem, http_door
 from tests.controller.controller_commands import join
-from tests.support.controllers import a_controller
+from tests.support.controllers import NOBODY, a_controller
 
 BROKER = "/v1/brokers/101/configs"
 CLUSTER = "/v1/cluster/configs"
@@ -105,3 +108,36 @@ async def test_what_is_wrong_is_said_in_one_sentence(
 
 async def test_a_broker_that_is_not_registered_has_no_configurations(http: Http) -> None:
     check_problem(await http.get("/v1/brokers/9/configs"), 404, "no broker 9 is registered")
+
+
+@pytest.mark.thorough
+async def test_a_live_broker_is_asked_for_the_settings_in_its_own_file(tmp_path: Path) -> None:
+    async with embedded(tmp_path, 101) as cluster, http_door(cluster.node) as http:
+        await alter(http, BROKER, set={THREADS: "3"})
+        # A change reaches the broker a moment after the answer.
+        while (await described(http, BROKER)).get(THREADS, ("",))[0] != "3":
+            pass
+        found = (await http.get(BROKER)).body
+        assert found["without_file"] is None
+        configs = {each["name"]: each for each in found["configs"]}
+        assert configs[THREADS] | {"value": "3", "source": "BROKER"} == configs[THREADS]
+        node_id = configs["node.id"]
+        assert (node_id["value"], node_id["source"]) == ("101", "FILE")
+        assert node_id["is_read_only"]
+
+        stale = (await http.get(f"{BROKER}?stale=true")).body
+        assert "node.id" not in {each["name"] for each in stale["configs"]}
+        assert "metadata log" in stale["without_file"]
+
+
+async def test_a_broker_that_does_not_answer_is_named_beside_what_the_log_has(http: Http) -> None:
+    """It is registered without an address."""
+    await alter(http, BROKER, set={THREADS: "3"})
+    found = (await http.get(BROKER)).body
+    assert [each["value"] for each in found["configs"] if each["name"] == THREADS] == ["3"]
+    assert found["without_file"] == "broker 101 is not alive, or has no address for controllers"
+
+
+async def test_a_broker_that_is_gone_is_named_with_its_address() -> None:
+    found = BrokerConfigs(as_of_offset=1, broker_id=101, configs=())
+    assert str(NOBODY) in ((await with_file(found, NOBODY)).without_file or "")
