@@ -1,10 +1,11 @@
-"""The rules of health: what is wrong with a cluster, and the command that mends it.
+"""The rules of health: what is wrong with a cluster or a node, and the command that mends it.
 
 Pure functions over facts that somebody else has gathered, so that every front end judges alike.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -36,6 +37,37 @@ class Rule(StrEnum):
     PARTITIONS_UNDER_MIN_ISR = "partitions-under-min-isr"
     MOVE_STALLED = "move-stalled"
     CERTIFICATE_EXPIRING = "certificate-expiring"
+    FOLDER_UNUSABLE = "folder-unusable"
+    LOG_CUT_SHORT = "log-cut-short"
+    FOLDER_OPEN = "folder-open"
+    SETTINGS_INVALID = "settings-invalid"
+    LISTENER_OPEN = "listener-open"
+
+
+_WHY: Final[Mapping[Rule, str]] = MappingProxyType(
+    {
+        Rule.NO_LEADER: "nothing can be changed, and brokers that lose their session stay fenced",
+        Rule.VOTER_NOT_FETCHING: "the quorum is closer to losing its majority",
+        Rule.VOTER_LAGGING: "it cannot become the leader, and commits may wait for it",
+        Rule.NO_FAILURE_TOLERANCE: "without a majority of the voters nothing can be changed",
+        Rule.EVEN_VOTERS: "one more machine can fail, and nothing is gained by it",
+        Rule.VOTER_CHANGE_STUCK: "until it ends the quorum is not what you asked for, and no other "
+        "change of the voters is taken",
+        Rule.DISK_FULL: "the node acknowledges nothing until there is room",
+        Rule.BROKER_FENCED: "its replicas are out of sync, so that fewer copies are left",
+        Rule.PARTITIONS_WITHOUT_LEADER: "nobody can write to them or read from them",
+        Rule.PARTITIONS_UNDER_MIN_ISR: "producers with acks=all are refused",
+        Rule.MOVE_STALLED: "the move does not end by itself",
+        Rule.CERTIFICATE_EXPIRING: "from then on, other nodes and clients refuse the connections",
+        Rule.FOLDER_UNUSABLE: "a node refuses to start on it, so that nothing more is lost",
+        Rule.LOG_CUT_SHORT: "the end of the log is not whole, as a crash leaves it; nothing that "
+        "was acknowledged is in that part",
+        Rule.FOLDER_OPEN: "the log has the hashes of passwords and tokens",
+        Rule.SETTINGS_INVALID: "a node refuses to start with them",
+        Rule.LISTENER_OPEN: "whoever reaches the port can act in the cluster",
+    }
+)
+"""The consequence of each rule's finding, as the rest of a sentence."""
 
 
 class Severity(StrEnum):
@@ -53,7 +85,13 @@ class Reason(Struct, frozen=True, kw_only=True):
     rule: Annotated[Rule, Meta(description="The name of the rule; it stays as it is")]
     severity: Annotated[Severity, Meta(description="Only errors make a cluster unhealthy")]
     sentence: Annotated[str, Meta(description="What is wrong")]
+    why: Annotated[str, Meta(description="Why it matters")]
     command: Annotated[str, Meta(description="The command that mends it, or shows more")]
+
+
+def reason(*, rule: Rule, severity: Severity, sentence: str, command: str) -> Reason:
+    """Return a reason with its consequence."""
+    return Reason(rule=rule, severity=severity, sentence=sentence, why=_WHY[rule], command=command)
 
 
 class Member(Struct, frozen=True, kw_only=True):
@@ -128,13 +166,86 @@ def reasons(facts: Facts) -> list[Reason]:
         *_of_brokers(facts),
         *_of_partitions(facts),
         *_of_moves(facts),
-        *_of_certificates(facts),
+        *_of_certificates(facts.certificates_end_s, facts.now_s),
     ]
+
+
+class FolderFacts(Struct, frozen=True, kw_only=True):
+    """The facts about the data folder of a stopped node."""
+
+    folder: str
+    problem: str | None = None
+    """Why a node cannot start on it, and the way back."""
+    cut: str | None = None
+    """What recovery will remove from the end of the log."""
+    is_open_to_others: bool = False
+    """True if other users of the machine may read it."""
+
+
+def reasons_of_folder(facts: FolderFacts) -> Iterator[Reason]:
+    """Yield everything that is wrong with a data folder."""
+    if facts.problem is not None:
+        yield reason(
+            rule=Rule.FOLDER_UNUSABLE,
+            severity=Severity.ERROR,
+            sentence=facts.problem,
+            command=f"{START}, once the folder is in order",
+        )
+    if facts.cut is not None:
+        yield reason(
+            rule=Rule.LOG_CUT_SHORT,
+            severity=Severity.WARNING,
+            sentence=facts.cut,
+            command=START,
+        )
+    if facts.is_open_to_others:
+        yield reason(
+            rule=Rule.FOLDER_OPEN,
+            severity=Severity.WARNING,
+            sentence=f"other users of this machine may read {facts.folder}",
+            command=f"chmod 700 {facts.folder}",
+        )
+
+
+class SettingsFacts(Struct, frozen=True, kw_only=True):
+    """The facts about the settings of a node."""
+
+    problem: str | None = None
+    """Why a node refuses them."""
+    voters: int | None = None
+    """The voters that they name; None for a broker, or if none are named."""
+    open_listeners: Sequence[str] = ()
+    """A sentence for each listener that is open to other machines."""
+    certificates_end_s: float | None = None
+    now_s: float = 0.0
+
+
+def reasons_of_settings(facts: SettingsFacts) -> Iterator[Reason]:
+    """Yield everything that is wrong with the settings of a node."""
+    if facts.problem is not None:
+        yield reason(
+            rule=Rule.SETTINGS_INVALID,
+            severity=Severity.ERROR,
+            sentence=facts.problem,
+            command="metaquorum settings lists all settings with their bounds",
+        )
+    if facts.voters is not None:
+        yield from _of_number(
+            [Member(id=each, is_voter=True, is_leader=True) for each in range(facts.voters)]
+        )
+    for sentence in facts.open_listeners:
+        yield reason(
+            rule=Rule.LISTENER_OPEN,
+            severity=Severity.WARNING,
+            sentence=sentence,
+            command="set up TLS and SASL: docs/security.md has the steps",
+        )
+    yield from _of_certificates(facts.certificates_end_s, facts.now_s)
 
 
 def _of_leader(facts: Facts) -> Iterator[Reason]:
     if facts.leader_id is None:
-        yield Reason(
+        yield reason(
             rule=Rule.NO_LEADER,
             severity=Severity.ERROR,
             sentence=f"no leader has been known for {facts.leaderless_ms / 1_000:.1f} s: a majority"
@@ -150,7 +261,7 @@ def _of_voters(facts: Facts) -> Iterator[Reason]:
     voters = facts.voters
     gone = [each.id for each in voters if not each.is_reachable]
     if gone:
-        yield Reason(
+        yield reason(
             rule=Rule.VOTER_NOT_FETCHING,
             severity=Severity.ERROR,
             sentence=f"{_named('voter', gone)} not fetched for {NOT_FETCHING_MS // 1_000} s",
@@ -163,7 +274,7 @@ def _of_voters(facts: Facts) -> Iterator[Reason]:
         if each.is_reachable and each.lag and (each.lag_ms is None or each.lag_ms >= LAGGING_MS)
     ]
     if behind:
-        yield Reason(
+        yield reason(
             rule=Rule.VOTER_LAGGING,
             severity=Severity.ERROR,
             sentence=f"{_named('voter', behind)} not been caught up for {LAGGING_MS // 1_000} s",
@@ -175,7 +286,7 @@ def _of_voters(facts: Facts) -> Iterator[Reason]:
 def _of_number(voters: Sequence[Member]) -> Iterator[Reason]:
     count = len(voters)
     if count > 1 and not tolerance(voters):
-        yield Reason(
+        yield reason(
             rule=Rule.NO_FAILURE_TOLERANCE,
             severity=Severity.ERROR,
             sentence="the loss of one more voter stops the quorum",
@@ -183,14 +294,14 @@ def _of_number(voters: Sequence[Member]) -> Iterator[Reason]:
             "metadata-quorum alter --voters ...",
         )
     elif count == 1:
-        yield Reason(
+        yield reason(
             rule=Rule.NO_FAILURE_TOLERANCE,
             severity=Severity.WARNING,
             sentence="there is one voter, and its loss stops the quorum",
             command="metadata-quorum alter --voters ..., with three voters",
         )
     if count % 2 == 0 and count:
-        yield Reason(
+        yield reason(
             rule=Rule.EVEN_VOTERS,
             severity=Severity.WARNING,
             sentence=f"{count} voters tolerate no more failures than {count - 1}",
@@ -201,7 +312,7 @@ def _of_number(voters: Sequence[Member]) -> Iterator[Reason]:
 def _of_voter_change(facts: Facts) -> Iterator[Reason]:
     if facts.waits_for is not None:
         target = "" if facts.target_voters is None else f" to {_ids(facts.target_voters)}"
-        yield Reason(
+        yield reason(
             rule=Rule.VOTER_CHANGE_STUCK,
             severity=Severity.WARNING,
             sentence=f"the change of the voters{target} waits: {facts.waits_for}",
@@ -212,7 +323,7 @@ def _of_voter_change(facts: Facts) -> Iterator[Reason]:
 
 def _of_disks(facts: Facts) -> Iterator[Reason]:
     if facts.full_disks:
-        yield Reason(
+        yield reason(
             rule=Rule.DISK_FULL,
             severity=Severity.ERROR,
             sentence=f"the disk of node {_ids(facts.full_disks)} is full",
@@ -224,7 +335,7 @@ def _of_brokers(facts: Facts) -> Iterator[Reason]:
     fenced = facts.fenced_brokers
     if fenced:
         ids = ",".join(map(str, fenced[:_IDS_SHOWN_MAX]))
-        yield Reason(
+        yield reason(
             rule=Rule.BROKER_FENCED,
             severity=Severity.ERROR,
             sentence=f"{_count(len(fenced), 'broker')} fenced, with replicas: {_ids(fenced)}",
@@ -235,18 +346,17 @@ def _of_brokers(facts: Facts) -> Iterator[Reason]:
 
 def _of_partitions(facts: Facts) -> Iterator[Reason]:
     if facts.without_leader:
-        yield Reason(
+        yield reason(
             rule=Rule.PARTITIONS_WITHOUT_LEADER,
             severity=Severity.ERROR,
             sentence=f"{_count(facts.without_leader, 'partition')} without a leader",
             command=f"{START}, on the brokers that were last in sync",
         )
     if facts.under_min_isr:
-        yield Reason(
+        yield reason(
             rule=Rule.PARTITIONS_UNDER_MIN_ISR,
             severity=Severity.ERROR,
-            sentence=f"{_count(facts.under_min_isr, 'partition')} under min.insync.replicas: "
-            "producers with acks=all are refused",
+            sentence=f"{_count(facts.under_min_isr, 'partition')} under min.insync.replicas",
             command="metaquorum brokers list",
         )
 
@@ -255,7 +365,7 @@ def _of_moves(facts: Facts) -> Iterator[Reason]:
     if facts.stalled:
         moves = facts.stalled_moves
         shown = f" {moves[0]}" if moves else ""
-        yield Reason(
+        yield reason(
             rule=Rule.MOVE_STALLED,
             severity=Severity.ERROR,
             sentence=f"{_count(facts.stalled, 'moving partition')} stalled"
@@ -264,15 +374,14 @@ def _of_moves(facts: Facts) -> Iterator[Reason]:
         )
 
 
-def _of_certificates(facts: Facts) -> Iterator[Reason]:
-    end = facts.certificates_end_s
-    if end is None:
+def _of_certificates(end_s: float | None, now_s: float) -> Iterator[Reason]:
+    if end_s is None:
         return
-    days = (end - facts.now_s) / _DAY_SECONDS
+    days = (end_s - now_s) / _DAY_SECONDS
     if days < EXPIRING_DAYS:
         is_over = days <= 0
         when = "has expired" if is_over else f"expires in {int(days)} days"
-        yield Reason(
+        yield reason(
             rule=Rule.CERTIFICATE_EXPIRING,
             severity=Severity.ERROR if is_over else Severity.WARNING,
             sentence=f"a certificate of the node that answers {when}",

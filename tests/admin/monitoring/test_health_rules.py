@@ -10,11 +10,15 @@ from admin.monitoring.health_rules import (
     LAGGING_MS,
     NOT_FETCHING_MS,
     Facts,
+    FolderFacts,
     Member,
     Rule,
+    SettingsFacts,
     Severity,
     is_healthy,
     reasons,
+    reasons_of_folder,
+    reasons_of_settings,
     tolerance,
 )
 
@@ -113,11 +117,42 @@ def test_the_rules_fire_for_their_facts_alone(name: str) -> None:
     assert is_healthy(found) is (Severity.ERROR not in wanted.values())
     for each in found:
         assert each.sentence
+        assert each.why
         assert each.command
 
 
+OF_FOLDER: dict[Rule, FolderFacts] = {
+    Rule.FOLDER_UNUSABLE: FolderFacts(folder="/d", problem="/d is locked"),
+    Rule.LOG_CUT_SHORT: FolderFacts(folder="/d", cut="cut 7 bytes"),
+    Rule.FOLDER_OPEN: FolderFacts(folder="/d", is_open_to_others=True),
+}
+OF_SETTINGS: dict[Rule, SettingsFacts] = {
+    Rule.SETTINGS_INVALID: SettingsFacts(problem="node.id is missing"),
+    Rule.EVEN_VOTERS: SettingsFacts(voters=4),
+    Rule.NO_FAILURE_TOLERANCE: SettingsFacts(voters=1),
+    Rule.LISTENER_OPEN: SettingsFacts(open_listeners=("Listener X is open",)),
+    Rule.CERTIFICATE_EXPIRING: SettingsFacts(certificates_end_s=1.0),
+}
+
+
+@pytest.mark.parametrize("rule", OF_FOLDER)
+def test_the_rules_of_a_folder_fire_for_their_facts_alone(rule: Rule) -> None:
+    assert [each.rule for each in reasons_of_folder(OF_FOLDER[rule])] == [rule]
+
+
+@pytest.mark.parametrize("rule", OF_SETTINGS)
+def test_the_rules_of_settings_fire_for_their_facts_alone(rule: Rule) -> None:
+    assert [each.rule for each in reasons_of_settings(OF_SETTINGS[rule])] == [rule]
+
+
+def test_nothing_is_wrong_with_a_sound_folder_and_settings_for_three_voters() -> None:
+    assert not list(reasons_of_folder(FolderFacts(folder="/d")))
+    assert not list(reasons_of_settings(SettingsFacts(voters=3)))
+
+
 def test_every_rule_has_a_case() -> None:
-    assert {rule for _, wanted in CASES.values() for rule in wanted} == set(Rule)
+    of_cluster = {rule for _, wanted in CASES.values() for rule in wanted}
+    assert of_cluster | OF_FOLDER.keys() | OF_SETTINGS.keys() == set(Rule)
 
 
 @pytest.mark.parametrize(

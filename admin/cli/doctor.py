@@ -1,0 +1,91 @@
+"""`metaquorum doctor`: what is wrong with a cluster, a stopped node or its settings."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from admin.cli.options import Exit, Target, output_option, say, show, with_target
+
+if TYPE_CHECKING:
+    from admin.cli.output import Json
+    from admin.monitoring.health_rules import Reason
+
+
+@click.command()
+@click.option(
+    "--dir",
+    "folders",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="The data folder (log.dir) of a stopped node, instead of a cluster; repeatable.",
+)
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(path_type=Path),
+    help="The settings of a node, a .toml or .properties file, instead of a cluster.",
+)
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="With --config: a setting that wins over the environment and the file.",
+)
+@with_target
+@output_option
+async def command(
+    target: Target,
+    folders: Sequence[Path],
+    file: Path | None,
+    overrides: Sequence[str],
+    output: str,
+) -> Exit:
+    """Say what is wrong, why it matters, and the command that mends it.
+
+    Examines a cluster by the rules of `GET /v1/quorum/health`, or the folders and settings of
+    a stopped node. Nothing is changed. Exit code 3: not healthy.
+    """
+    from admin.capabilities.health import DescribeHealth
+    from admin.monitoring.health_rules import is_healthy
+
+    if overrides and file is None:
+        raise click.UsageError("--override goes with --config.")
+    if folders or file is not None:
+        found = _of_node(folders, file, overrides)
+    else:
+        found = list((await target.ask(DescribeHealth())).reasons)
+    show(found, output, _as_text, _as_data)
+    if not found:
+        say("Nothing is wrong.")
+    return Exit.DONE if is_healthy(found) else Exit.NOT_FINISHED
+
+
+def _of_node(
+    folders: Sequence[Path], file: Path | None, overrides: Sequence[str]
+) -> "list[Reason]":
+    from admin.monitoring.health_rules import reasons_of_folder, reasons_of_settings
+    from admin.tools.doctor import folder_facts, settings_facts
+
+    found = [each for folder in folders for each in reasons_of_folder(folder_facts(folder))]
+    if file is not None:
+        found += reasons_of_settings(settings_facts(file, os.environ, overrides))
+    return found
+
+
+def _as_data(found: "Sequence[Reason]") -> "Json":
+    from msgspec import to_builtins
+
+    return {"reasons": [to_builtins(each) for each in found]}
+
+
+def _as_text(found: "Sequence[Reason]") -> str:
+    return "\n\n".join(
+        f"{each.severity.value.upper()} {each.rule}: {each.sentence}.\n"
+        f"  Why it matters: {each.why}.\n"
+        f"  To mend it:     {each.command}"
+        for each in found
+    )

@@ -1,0 +1,99 @@
+"""The facts about a stopped node, for the rules of health: its data folder, its settings.
+
+A folder is read as a node reads it that starts, from a copy of its metadata: nothing in the folder
+itself is changed.
+"""
+
+import os
+import random
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping, Sequence
+from fcntl import LOCK_NB, LOCK_SH, flock, lockf
+from pathlib import Path
+from typing import Final
+
+from admin.config import Config, load
+from admin.monitoring.health_rules import FolderFacts, SettingsFacts
+from admin.settings import InvalidSetting
+from quorum.clocks import wall_ms
+from quorum.log import meta_properties
+from quorum.log.errors import FolderInUse, StorageError
+from quorum.log.filesystem import LOCK_NAME, opened
+from quorum.persistent_state import LOG_FOLDER, QuorumConfig, load_persistent_state
+from quorum.transport.exposure import exposures
+from quorum.transport.security.tls import TlsUnusable
+from quorum.transport.security.validity import WARNINGS
+
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+def folder_facts(folder: Path) -> FolderFacts:
+    """Examine the data folder of a stopped controller or broker."""
+    problem = cut = None
+    try:
+        with tempfile.TemporaryDirectory(prefix="metaquorum-doctor-") as name:
+            copy = Path(name) / "copy"
+            try:
+                problem, cut = _examined(folder, copy)
+            except StorageError as error:
+                problem = str(error).replace(str(copy), str(folder))
+    except OSError as error:
+        problem = f"{error.filename or folder}: {error.strerror or error}"
+    is_open = folder.is_dir() and bool(folder.stat().st_mode & _OTHERS)
+    return FolderFacts(folder=str(folder), problem=problem, cut=cut, is_open_to_others=is_open)
+
+
+def _examined(folder: Path, copy: Path) -> tuple[str | None, str | None]:
+    """Return what keeps a node from starting, and what recovery would cut off."""
+    meta = meta_properties.look(folder)
+    if meta is None or not (folder / LOG_FOLDER).is_dir():
+        lacks = meta_properties.FILE_NAME if meta is None else LOG_FOLDER
+        return f"{folder} has no {lacks}: no node has started on it; name the log.dir of one", None
+    _check_unlocked(folder)
+    _copy_files(folder, copy)
+    _copy_files(folder / LOG_FOLDER, copy / LOG_FOLDER)
+    # The rest of the configuration does not decide whether the folder can be used.
+    config = QuorumConfig(node_id=meta.node_id, folder=copy, voters={})
+    state = load_persistent_state(config, rng=random.Random(0))
+    cut = None if state.log.cut is None else str(state.log.cut).replace(str(copy), str(folder))
+    state.log.close()
+    return None, None if cut is None else f"at the next start: {cut}"
+
+
+def _check_unlocked(folder: Path) -> None:
+    # Java locks files by lockf, and our nodes the folder of the log by flock.
+    for path, lock in ((folder / LOCK_NAME, lockf), (folder / LOG_FOLDER / LOCK_NAME, flock)):
+        if path.exists():
+            with opened(path, os.O_RDONLY) as fd:
+                try:
+                    lock(fd, LOCK_SH | LOCK_NB)
+                except OSError as error:
+                    raise FolderInUse(path) from error
+
+
+def _copy_files(folder: Path, copy: Path) -> None:
+    copy.mkdir(mode=0o700)
+    for each in sorted(folder.iterdir()):
+        if each.is_file() and each.name != LOCK_NAME:
+            shutil.copyfile(each, copy / each.name)
+
+
+def settings_facts(
+    file: Path | None, environ: Mapping[str, str], overrides: Sequence[str] = ()
+) -> SettingsFacts:
+    """Examine the settings of a node as `metaquorum start` would take them."""
+    try:
+        config = load(file, environ, overrides)
+        for listener in config.listeners:
+            if listener.security.tls is not None:
+                listener.security.tls.check()
+    except (InvalidSetting, TlsUnusable) as error:
+        return SettingsFacts(problem=str(error))
+    return SettingsFacts(
+        voters=len(config.quorum.voters) or None if isinstance(config, Config) else None,
+        open_listeners=tuple(exposures(config.listeners)),
+        certificates_end_s=WARNINGS.first_end_s,
+        now_s=wall_ms() / 1_000,
+    )
