@@ -231,6 +231,7 @@ async def test_a_broker_joins_by_a_certificate_that_may_and_by_no_other(
             await stranger.process.wait()
         assert "Received cluster authorization error in response" in stranger.said
         refusals = [each for each in caplog.messages if "User:CN=stranger,O=Test" in each]
-        assert "denied: CLUSTER_ACTION on CLUSTER is needed" in refusals[0]
+        assert '"operation":"CLUSTER_ACTION","resource":"Cluster:kafka-cluster"' in refusals[0]
+        assert '"outcome":"CLUSTER_AUTHORIZATION_FAILED"' in refusals[0]
         assert len(refusals) <= 3
         assert list(node.controller.image.brokers) == [BROKER_ID]
