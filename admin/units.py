@@ -72,6 +72,25 @@ def show_size(size_bytes: int) -> str:
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME_MS_MAX: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+
+
+def parse_time_ms(text: str) -> int:
+    """Milliseconds since 1970 of `2026-01-01T00:00:00Z`, or of a bare number of them."""
+    number = whole_number(text, _TIME_MS_MAX)
+    if number is not None:
+        return number
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no time: write 2026-01-01T00:00:00Z, or milliseconds since 1970"
+        ) from None
+    if time.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone: write {text}Z for UTC, or {text}+01:00")
+    # The whole milliseconds from this time on: a record of an earlier one is not wanted.
+    return max(0, -((_EPOCH - time) // timedelta(milliseconds=1)))
 
 
 def show_time(time_ms: int, timespec: str = "seconds") -> str:

@@ -417,6 +417,30 @@ def topic_name(command: Callable[..., None]) -> Callable[..., None]:
     return with_topic
 
 
+STDIN: Final = Path("-")
+"""In place of a file."""
+
+
+def read_file(file: Path, bytes_max: int, parse: Callable[[str], T]) -> T:
+    """Return what `parse` makes of the text of a file, or of stdin for `-`.
+
+    A file that cannot be read is a usage error. `InvalidPlan`, and what else `parse` raises,
+    becomes one sentence that names the file.
+    """
+    from admin.plan_file import InvalidPlan
+    from admin.text_file import read_stream, read_text
+
+    name = "stdin" if file == STDIN else str(file)
+    try:
+        if file == STDIN:
+            return parse(read_stream(sys.stdin.buffer, name, bytes_max))
+        return parse(read_text(file, bytes_max))
+    except InvalidPlan as error:
+        raise click.ClickException(f"{name}: {error}") from None
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
 def command_line() -> str:
     """Return the command line of this program, for commands that the user can copy."""
     called = Path(sys.argv[0])

@@ -1,27 +1,24 @@
 """`reassign-partitions`: the options of `kafka-reassign-partitions.sh`, and ours."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
 from admin.cli.options import (
     BROKERS,
     PRIORITY,
-    BadInput,
     Exit,
     Target,
     is_given,
     key_option,
     output_option,
+    read_file,
     stale_option,
     throttle_option,
     with_target,
 )
 from admin.cli.version import version_option
-
-T = TypeVar("T")
 
 ACTIONS: Final = ("generate", "execute", "verify", "cancel", "cancel_all", "list")
 FILE: Final = click.Path(path_type=Path)
@@ -50,12 +47,12 @@ def _checked_name(ctx: click.Context, param: click.Parameter, name: str) -> str:
 @click.option(
     "--reassignment-json-file",
     type=FILE,
-    help="The plan: {version: 1, partitions: [{topic, partition, replicas}]}.",
+    help="The plan: {version: 1, partitions: [{topic, partition, replicas}]}; - for stdin.",
 )
 @click.option(
     "--topics-to-move-json-file",
     type=FILE,
-    help="The topics of a generated plan: {version: 1, topics: [{topic}]}.",
+    help="The topics of a generated plan: {version: 1, topics: [{topic}]}; - for stdin.",
 )
 @click.option(
     "--broker-list",
@@ -88,17 +85,18 @@ async def command(target: Target, **options: Any) -> Exit:
 
     from admin.capabilities.reassignments import BeginMove
     from admin.cli import reassign_actions as actions
+    from admin.http.limits import PLAN_BYTES_MAX
     from admin.plan_file import parse_plan, parse_topics
 
     if action == "generate":
-        topics = _read(options["topics_to_move_json_file"], parse_topics)
+        topics = read_file(options["topics_to_move_json_file"], PLAN_BYTES_MAX, parse_topics)
         is_aware = not options["disable_rack_aware"]
         return await actions.generate(target, topics, options["broker_list"], rack_aware=is_aware)
     if action == "list":
         return await actions.list_active(target, options["output"], stale=options["stale"])
     if action == "cancel_all":
         return await actions.cancel_all(target)
-    plan = _read(options["reassignment_json_file"], parse_plan)
+    plan = read_file(options["reassignment_json_file"], PLAN_BYTES_MAX, parse_plan)
     if action == "cancel":
         return await actions.cancel(target, plan)
     if action == "verify":
@@ -114,19 +112,6 @@ async def command(target: Target, **options: Any) -> Exit:
     )
     additional, wait = options["additional"], options["wait"]
     return await actions.execute(target, request, additional=additional, wait=wait)
-
-
-def _read(file: Path, parse: Callable[[str], T]) -> T:
-    from admin.http.limits import PLAN_BYTES_MAX
-    from admin.plan_file import InvalidPlan
-    from admin.text_file import read_text
-
-    try:
-        return parse(read_text(file, PLAN_BYTES_MAX))
-    except InvalidPlan as error:
-        raise click.ClickException(f"{file}: {error}") from None
-    except ValueError as error:
-        raise BadInput(str(error)) from None
 
 
 def _action(options: dict[str, Any]) -> str:

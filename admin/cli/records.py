@@ -1,12 +1,12 @@
 """`metaquorum produce` and `metaquorum consume`: records as lines of text.
 
 A line is one record; its newline is not part of it. With a separator, the text before the first
-one is the key.
+one is the key. Headers are shown as Kafka's console consumer shows them, before the key and a tab.
 """
 
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -14,17 +14,32 @@ from typing import IO, TYPE_CHECKING, Final
 
 import click
 
-from admin.cli.options import BadInput, Parsed, Target, say, topic_name, with_target
+from admin.cli.options import (
+    NAME_VALUE,
+    BadInput,
+    Parsed,
+    Target,
+    say,
+    topic_name,
+    with_target,
+)
+from admin.cli.start_offsets import Kind, StartOffset, offset_in, parse_start_offset
 
 if TYPE_CHECKING:
     from asyncio import Future
 
-    from admin.client.consumer import Consumer
+    from admin.client.consumer import Consumer, ReadRecord
     from admin.client.producer import Producer, Sent
+    from quorum.transport.address import Address
 
+Headers = Sequence[tuple[str, bytes | None]]
 
 LINE_BYTES_MAX: Final = 1024 * 1024
 SEPARATOR: Final = Parsed("text", str.encode)
+START_OFFSET: Final = Parsed("offset", parse_start_offset)
+COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+NO_HEADERS: Final = b"NO_HEADERS"
+"""In the words of Kafka's console consumer."""
 
 
 class LineSplitter:
@@ -67,9 +82,20 @@ def parse(line: bytes, key_separator: bytes | None) -> tuple[bytes | None, bytes
     return key, value
 
 
-def render(key: bytes | None, value: bytes | None, key_separator: bytes | None) -> bytes:
-    """Return the line of a record with its newline; a missing key or value is empty."""
+def render(
+    key: bytes | None,
+    value: bytes | None,
+    key_separator: bytes | None,
+    headers: Headers | None = None,
+) -> bytes:
+    """Return the line of a record with its newline; a missing key or value is empty.
+
+    Headers, if they are wanted, come first, as `name:value,name:value` and a tab.
+    """
     opening = b"" if key_separator is None else (key or b"") + key_separator
+    if headers is not None:
+        shown = b",".join(name.encode() + b":" + (content or b"") for name, content in headers)
+        opening = (shown or NO_HEADERS) + b"\t" + opening
     return opening + (value or b"") + b"\n"
 
 
@@ -90,6 +116,16 @@ READ_BYTES: Final = 256 * 1024
 )
 @click.option("--partition", type=click.IntRange(0), help="Write to this partition only.")
 @click.option(
+    "--header", "headers", type=NAME_VALUE, multiple=True, help="A header of every record."
+)
+@click.option(
+    "--compression",
+    type=click.Choice(COMPRESSIONS),
+    default=COMPRESSIONS[0],
+    show_default=True,
+    help="The compression of the batches.",
+)
+@click.option(
     "--acks",
     type=click.Choice(["all", "1"]),
     default="all",
@@ -104,11 +140,14 @@ async def produce(
     raw: bool,
     key_separator: bytes | None,
     partition: int | None,
+    headers: Sequence[tuple[str, str]],
+    compression: str,
     acks: str,
 ) -> None:
     """Write the lines of stdin, or of a file, into TOPIC: each line is one record.
 
-    Records with a key go to the partition that every Kafka client would choose.
+    Records with a key go to the partition that every Kafka client would choose; those without one
+    go to all partitions in turn.
     """
     servers = target.brokers("records are written to brokers: give --bootstrap-server")
     if raw and key_separator is not None:
@@ -117,9 +156,14 @@ async def produce(
 
     records = _whole(file) if raw else _lines(file, key_separator)
     async with Producer(
-        servers, acks=acks, delivery_ms=target.timeout_ms, config=target.config
+        servers,
+        acks=acks,
+        compression=compression,
+        delivery_ms=target.timeout_ms,
+        config=target.config,
     ) as producer:
-        written = await _send_all(producer, topic, records, partition)
+        added = [(name, value.encode()) for name, value in headers]
+        written = await _send_all(producer, topic, records, partition, added)
     parts = [f"{count} to partition {number}" for number, count in sorted(written.items())]
     say(
         f"{written.total()} records are written to {topic}: {', '.join(parts) or 'there were none'}"
@@ -131,6 +175,7 @@ async def _send_all(
     topic: str,
     pieces: AsyncIterator[Sequence[tuple[bytes | None, bytes]]],
     partition: int | None,
+    headers: Headers,
 ) -> "Counter[int]":
     """Send everything, and return how many records each partition has confirmed."""
     from admin.client.producer import ANY_PARTITION
@@ -147,7 +192,7 @@ async def _send_all(
 
     async for piece in pieces:
         now_ms = wall_ms()
-        if records := [ClientRecord(now_ms, key, value) for key, value in piece]:
+        if records := [ClientRecord(now_ms, key, value, headers) for key, value in piece]:
             sent = await producer.send(topic, number, records)
             sent.add_done_callback(count)
     await producer.flush()
@@ -179,16 +224,39 @@ async def _whole(stream: IO[bytes]) -> AsyncIterator[Sequence[tuple[None, bytes]
     yield [(None, data)]
 
 
+def _checked_group(ctx: click.Context, param: click.Parameter, group: str | None) -> str | None:
+    if group == "":
+        raise click.BadParameter("it is empty", ctx, param)
+    return group
+
+
 @click.command()
 @topic_name
 @click.option(
     "--from-beginning", is_flag=True, help="Begin with the oldest records, and stop at the end."
 )
-@click.option("--follow", is_flag=True, help="With --from-beginning: wait for new records.")
+@click.option(
+    "--offset",
+    type=START_OFFSET,
+    help="Begin with: earliest, latest, an offset, -N for the last N records of each partition, or "
+    "s@TIME (2026-01-01T00:00:00Z, or milliseconds since 1970); and stop at the end.",
+)
+@click.option(
+    "--follow", is_flag=True, help="With --from-beginning or --offset: wait for new records."
+)
+@click.option(
+    "--group",
+    callback=_checked_group,
+    help="Read as a member of this consumer group and commit; --from-beginning is for partitions "
+    "without a committed offset.",
+)
 @click.option("--max-records", type=click.IntRange(1), help="Stop after so many records.")
 @click.option("--partition", type=click.IntRange(0), help="Read this partition only.")
 @click.option(
     "--key-separator", type=SEPARATOR, help="Print the key, and this text, before the value."
+)
+@click.option(
+    "--print-headers", is_flag=True, help="Print the headers, and a tab, before the record."
 )
 @click.option("--raw", is_flag=True, help="Print the values and nothing between them.")
 @click.option("--file", type=click.Path(path_type=Path), help="Write this file instead of stdout.")
@@ -197,39 +265,100 @@ async def consume(
     target: Target,
     topic: str,
     from_beginning: bool,
+    offset: StartOffset | None,
     follow: bool,
+    group: str | None,
     max_records: int | None,
     partition: int | None,
     key_separator: bytes | None,
+    print_headers: bool,
     raw: bool,
     file: Path | None,
 ) -> None:
     """Print the records of TOPIC, each in a line.
 
-    Without --from-beginning, print new records until interrupted.
+    Without --from-beginning or --offset, print new records until interrupted. With --group, begin
+    where the group stands.
     """
     servers = target.brokers("records are read from brokers: give --bootstrap-server")
-    if raw and key_separator is not None:
-        raise click.UsageError("--raw cannot be combined with --key-separator")
-    from admin.client.consumer import Consumer
-
+    if raw and (key_separator is not None or print_headers):
+        other = "--print-headers" if print_headers else "--key-separator"
+        raise click.UsageError(f"--raw cannot be combined with {other}")
+    start = _start(from_beginning, offset)
+    to_end = start.kind is not Kind.LATEST and not follow
+    if group is None:
+        chunks = _from_partitions(target, servers, topic, partition, start, max_records, to_end)
+    else:
+        if partition is not None or offset is not None:
+            other = "--offset" if partition is None else "--partition"
+            raise click.UsageError(f"--group cannot be combined with {other}")
+        chunks = _from_group(target, servers, topic, group, from_beginning, max_records, to_end)
     count = 0
     with _output(file) as out:
-        reading = Consumer(servers, topic, timeout_ms=target.timeout_ms, config=target.config)
-        async with reading as reader:
-            start, end = await _span(reader, partition, from_beginning, follow)
-            async with aclosing(reader.read(start, end)) as chunks:
-                async for chunk in chunks:
-                    left = None if max_records is None else max_records - count
-                    records = chunk[:left]
-                    for each in records:
-                        value = each.value or b""
-                        out.write(value if raw else render(each.key, each.value, key_separator))
-                    out.flush()
-                    count += len(records)
-                    if count == max_records:
-                        break
+        async with aclosing(chunks):
+            async for records in chunks:
+                for each in records:
+                    headers = each.headers if print_headers else None
+                    line = render(each.key, each.value, key_separator, headers)
+                    out.write(each.value or b"" if raw else line)
+                out.flush()
+                count += len(records)
     say(f"{count} records were read from {topic}")
+
+
+def _start(from_beginning: bool, offset: StartOffset | None) -> StartOffset:
+    """The offset to begin with; a usage error if it is given twice."""
+    if from_beginning and offset is not None:
+        raise click.UsageError("--from-beginning is --offset earliest: give one of them")
+    return offset or StartOffset(Kind.EARLIEST if from_beginning else Kind.LATEST)
+
+
+async def _from_partitions(
+    target: Target,
+    servers: "Sequence[Address]",
+    topic: str,
+    partition: int | None,
+    start: StartOffset,
+    records_max: int | None,
+    to_end: bool,
+) -> AsyncGenerator["Sequence[ReadRecord]", None]:
+    from admin.client.consumer import Consumer
+
+    reading = Consumer(servers, topic, timeout_ms=target.timeout_ms, config=target.config)
+    async with reading as reader:
+        begin, end = await _span(reader, partition, start, to_end=to_end)
+        left = records_max
+        async with aclosing(reader.read(begin, end)) as chunks:
+            async for chunk in chunks:
+                records = chunk[:left]
+                yield records
+                left = None if left is None else left - len(records)
+                if left == 0:
+                    return
+
+
+async def _from_group(
+    target: Target,
+    servers: "Sequence[Address]",
+    topic: str,
+    group: str,
+    from_beginning: bool,
+    records_max: int | None,
+    to_end: bool,
+) -> AsyncGenerator["Sequence[ReadRecord]", None]:
+    from admin.client.group_reader import GroupReader
+
+    member = GroupReader(
+        servers,
+        topic,
+        group,
+        from_beginning=from_beginning,
+        timeout_ms=target.timeout_ms,
+        config=target.config,
+    )
+    async with member as reader, aclosing(reader.read(records_max, to_end=to_end)) as chunks:
+        async for records in chunks:
+            yield records
 
 
 @contextmanager
@@ -246,12 +375,19 @@ def _output(file: Path | None) -> Iterator[IO[bytes]]:
 
 
 async def _span(
-    reader: "Consumer", partition: int | None, from_beginning: bool, follow: bool
+    reader: "Consumer", partition: int | None, start: StartOffset, *, to_end: bool
 ) -> tuple[Mapping[int, int], Mapping[int, int] | None]:
     """Return the offsets to read from and to; no end means for ever."""
     spans = await reader.spans(None if partition is None else [partition])
     latest = {number: span.latest for number, span in spans.items()}
-    if not from_beginning:
-        return latest, None
-    earliest = {number: span.earliest for number, span in spans.items()}
-    return earliest, None if follow else latest
+    end = latest if to_end else None
+    if start.kind is Kind.TIME:
+        found = {number: await reader.offset_at(number, start.number) for number in spans}
+        return {n: latest[n] if offset is None else offset for n, offset in found.items()}, end
+    begin = {number: offset_in(start, *span) for number, span in spans.items()}
+    if start.kind is Kind.OFFSET:
+        for number, (earliest, last) in spans.items():
+            if begin[number] != start.number:
+                held = f"holds offsets from {earliest} up to {last}"
+                say(f"{reader.topic}-{number} {held}: reading begins at {begin[number]}")
+    return begin, end

@@ -1,11 +1,12 @@
 """A reader of a topic: from offsets to offsets, every partition in order, nothing twice.
 
 librdkafka reads, and verifies checksums. There is no group and no commit: the caller keeps offsets.
+`admin.client.group_reader` is the reader with a group.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -14,6 +15,8 @@ from admin.client.command_config import NO_CONFIG, ClientConfig
 from admin.client.librdkafka import POLL_SECONDS, BlockingClient, reason_of
 from admin.faults import AdminError
 from quorum.transport.address import Address
+
+T = TypeVar("T")
 
 TIMEOUT_MS: Final = 30_000
 """The time without an answering leader after which a reader gives up."""
@@ -28,6 +31,18 @@ class ReadRecord(NamedTuple):
     offset: int
     key: bytes | None
     value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+def record_of(message: Any) -> ReadRecord:
+    """Return the record in a message of librdkafka."""
+    return ReadRecord(
+        message.partition(),
+        message.offset(),
+        message.key(),
+        message.value(),
+        message.headers() or (),
+    )
 
 
 class Span(NamedTuple):
@@ -75,19 +90,36 @@ class Consumer:
     async def spans(self, partitions: Sequence[int] | None = None) -> dict[int, Span]:
         """The offsets that these partitions, or all, have; raises `AdminError`."""
         wanted = await self._client.partitions(self.topic, partitions)
-        return {number: await self._span(number) for number in wanted}
+        return {each.partition: await self._span(each.partition) for each in wanted}
 
     async def _span(self, partition: int) -> Span:
+        place = TopicPartition(self.topic, partition)
+        return Span(
+            *await self._until_answered(
+                partition, lambda: self._consumer.get_watermark_offsets(place, timeout=1)
+            )
+        )
+
+    async def offset_at(self, partition: int, time_ms: int) -> int | None:
+        """The offset of the first record of this time or later, if there is one; `AdminError`."""
+        place = TopicPartition(self.topic, partition, time_ms)
+
+        def look_up() -> int:
+            (found,) = self._consumer.offsets_for_times([place], timeout=1)
+            if found.error is not None:
+                raise KafkaException(found.error)
+            return found.offset
+
+        offset = await self._until_answered(partition, look_up)
+        return None if offset < 0 else offset
+
+    async def _until_answered(self, partition: int, ask: Callable[[], T]) -> T:
+        """Ask for offsets of a partition again until its leader answers, or the time is up."""
         now = asyncio.get_running_loop().time
         deadline = now() + self._client.timeout_ms / 1_000
-        place = TopicPartition(self.topic, partition)
         while True:
             try:
-                return Span(
-                    *await self._client.call(
-                        lambda: self._consumer.get_watermark_offsets(place, timeout=1)
-                    )
-                )
+                return await self._client.call(ask)
             except KafkaException as error:
                 if now() >= deadline:
                     raise AdminError(
@@ -129,7 +161,7 @@ class Consumer:
                 assert offset is not None
                 if error is None:
                     if end is None or offset < end[number]:
-                        records.append(ReadRecord(number, offset, message.key(), message.value()))
+                        records.append(record_of(message))
                     offset += 1
                 if end is not None and offset >= end[number]:
                     wanted.discard(number)

@@ -10,8 +10,9 @@ from confluent_kafka import KafkaError
 
 from admin.client.cluster import metadata, read_topics
 from admin.client.command_config import ClientConfig
-from admin.client.retrying_client import RetryingClient
+from admin.client.retrying_client import Call, RetryingClient
 from admin.faults import AdminError
+from admin.model import PartitionDescription
 from quorum.transport.address import Address
 
 T = TypeVar("T")
@@ -77,19 +78,24 @@ class BlockingClient:
         """Call `function` in the thread, after the earlier calls."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
-    async def partitions(self, topic: str, wanted: Sequence[int] | None = None) -> Sequence[int]:
+    async def ask(self, call: Call) -> Any:
+        """Return the answer to a request that librdkafka has no function for."""
+        return (await self._client.ask(call, within_ms=self.timeout_ms)).value
+
+    async def partitions(
+        self, topic: str, wanted: Sequence[int] | None = None
+    ) -> Sequence[PartitionDescription]:
         """The `wanted` partitions of the topic, or all; raises `AdminError`, or `UnknownTopic`."""
-        answer = await self._client.ask(metadata([topic]), within_ms=self.timeout_ms)
-        found = read_topics(answer.value).get(topic)
+        found = read_topics(await self.ask(metadata([topic]))).get(topic)
         if found is None:
             raise UnknownTopic(f"there is no topic {topic}")
-        every = range(len(found.partitions))
+        every = {each.partition: each for each in found.partitions}
         for number in wanted or ():
             if number not in every:
                 raise UnknownTopic(
-                    f"topic {topic} has partitions 0 to {every[-1]}, and not {number}"
+                    f"topic {topic} has partitions 0 to {max(every)}, and not {number}"
                 )
-        return every if wanted is None else wanted
+        return found.partitions if wanted is None else [every[number] for number in wanted]
 
     async def close(self, close: Callable[[], object]) -> None:
         """Let the thread `close` librdkafka, and end it."""

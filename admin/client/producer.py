@@ -6,7 +6,8 @@ fails the whole producer, since no later record may overtake it.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 from typing import Any, Final, NamedTuple
 
 import confluent_kafka
@@ -16,6 +17,7 @@ from admin.client.librdkafka import POLL_SECONDS, BlockingClient, reason_of
 from admin.faults import AdminError
 from quorum.records.encode import ClientRecord
 from quorum.transport.address import Address
+from statemachine.vocabulary import NO_LEADER
 
 DELIVERY_MS: Final = 60_000
 """The time limit of delivering a record."""
@@ -55,13 +57,14 @@ class Producer:
         bootstrap: Sequence[Address],
         *,
         acks: str = "all",
+        compression: str = "none",
         delivery_ms: int = DELIVERY_MS,
         batch_bytes: int = BATCH_BYTES,
         buffer_bytes_max: int = BUFFER_BYTES_MAX,
         config: ClientConfig = NO_CONFIG,
     ) -> None:
-        """`acks` as Kafka's producers have it; `batch_bytes` limits a batch, and
-        `buffer_bytes_max` all records under way, above which `send` waits."""
+        """`acks` and `compression` are those of Kafka's producers; `batch_bytes` limits a batch,
+        and `buffer_bytes_max` all records under way, above which `send` waits."""
         self._client = BlockingClient(
             bootstrap, "metaquorum-producer", timeout_ms=delivery_ms, config=config
         )
@@ -70,6 +73,7 @@ class Producer:
                 **self._client.settings,
                 "acks": acks,
                 "enable.idempotence": acks == "all",
+                "compression.type": compression,
                 # With several, a record may be written twice (docs/kafka.md).
                 "max.in.flight.requests.per.connection": 1,
                 "message.timeout.ms": delivery_ms,
@@ -83,6 +87,8 @@ class Producer:
             }
         )
         self._under_way: set[asyncio.Future[Sent]] = set()
+        self._keyless: dict[str, Iterator[int]] = {}
+        """By topic, the partitions of records without a key, in turn."""
         self._failure: AdminError | None = None
         self._closing = False
 
@@ -102,16 +108,23 @@ class Producer:
             self._producer.close()
 
     async def check(self, topic: str, partition: int) -> None:
-        """Raise `AdminError` unless the topic exists, and has the partition, if it is one."""
+        """Raise `AdminError` unless the topic exists, and has the partition, if it is one.
+
+        Records without a key then go to the partitions that have a leader now, in turn: the sticky
+        partitioner of librdkafka leaves most of them empty in a short session.
+        """
         wanted = None if partition == ANY_PARTITION else [partition]
-        await self._client.partitions(topic, wanted)
+        found = await self._client.partitions(topic, wanted)
+        led = [each.partition for each in found if each.leader != NO_LEADER]
+        self._keyless[topic] = cycle(led or [each.partition for each in found])
 
     async def send(
         self, topic: str, partition: int, records: Sequence[ClientRecord]
     ) -> "asyncio.Future[Sent]":
         """Send records in this order; wait while the buffer is full.
 
-        `ANY_PARTITION` chooses one by the key, as every Kafka client does, or any without a key.
+        `ANY_PARTITION` chooses one by the key, as every Kafka client does; without a key, the next
+        one after a `check`, else any.
         The future tells when they are written as safely as `acks` says, or raises `AdminError`.
         """
         assert records
@@ -134,7 +147,10 @@ class Producer:
         self._under_way.add(sent)
         sent.add_done_callback(self._under_way.discard)
         for record in records:
-            await self._produce(topic, partition, record, delivered)
+            number = partition
+            if number == ANY_PARTITION and record.key is None and topic in self._keyless:
+                number = next(self._keyless[topic])
+            await self._produce(topic, number, record, delivered)
         return sent
 
     async def flush(self) -> None:
@@ -159,6 +175,7 @@ class Producer:
                     partition,
                     on_delivery=delivered,
                     timestamp=record.timestamp_ms,
+                    headers=list(record.headers),
                 )
             except BufferError:
                 await asyncio.sleep(FULL_SECONDS)

@@ -2,7 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admin.units import parse_duration_ms, parse_size_bytes, show_duration, show_size
+from admin.units import (
+    parse_duration_ms,
+    parse_size_bytes,
+    parse_time_ms,
+    show_duration,
+    show_size,
+    show_time,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,3 +61,27 @@ def test_a_duration_is_shown_in_the_unit_that_fits(duration_ms: int, shown: str)
 )
 def test_a_size_is_shown_in_the_unit_that_fits(size_bytes: int, shown: str) -> None:
     assert show_size(size_bytes) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ms"),
+    [
+        ("1767225600000", 1_767_225_600_000),
+        ("2026-01-01T00:00:00Z", 1_767_225_600_000),
+        ("2026-01-01T01:00:00+01:00", 1_767_225_600_000),
+        ("1970-01-01T00:00:00.0001Z", 1),
+        ("1969-01-01T00:00:00Z", 0),
+    ],
+)
+def test_a_time_is_a_date_with_a_zone_or_milliseconds(text: str, time_ms: int) -> None:
+    assert parse_time_ms(text) == time_ms
+
+
+@given(st.integers(0, 253_402_300_799_999))
+def test_a_time_that_is_shown_is_read_again(time_ms: int) -> None:
+    assert parse_time_ms(show_time(time_ms, "milliseconds")) == time_ms
+
+
+def test_a_date_without_a_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"has no time zone: write 2026-01-01T00:00:00Z for UTC"):
+        parse_time_ms("2026-01-01T00:00:00")

@@ -223,6 +223,7 @@ async def read_back(
         end = {number: span.latest for number, span in spans.items()}
         async with aclosing(reader.read(start, end)) as chunks:
             async for records in chunks:
-                for partition, offset, _, value in records:
-                    found[partition].note(offset, number_of(value or b"", partition))
+                for each in records:
+                    number = number_of(each.value or b"", each.partition)
+                    found[each.partition].note(each.offset, number)
     return found

@@ -48,6 +48,12 @@ def test_the_key_ends_at_the_first_separator(
     assert render(*record, separator) == line + b"\n"
 
 
+def test_headers_come_first_as_in_kafkas_console_consumer() -> None:
+    headers = [("a", b"1"), ("b", None)]
+    assert render(b"k", b"v", b"=", headers) == b"a:1,b:\tk=v\n"
+    assert render(None, b"v", None, []) == b"NO_HEADERS\tv\n"
+
+
 def test_a_line_without_the_separator_is_refused() -> None:
     with pytest.raises(ValueError, match="the line 'plain' has no '='"):
         parse(b"plain", b"=")

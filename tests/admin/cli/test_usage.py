@@ -123,6 +123,15 @@ def test_reassigning_wrongly(arguments: tuple[str, ...], message: str) -> None:
         (("consume", "t", "--bootstrap-controller", "h:1"), "records are read from brokers"),
         (("produce", "t", "--raw", "--key-separator", "=", *SERVER), "--raw cannot be combined"),
         (("consume", "t", "--raw", "--key-separator", "=", *SERVER), "--raw cannot be combined"),
+        (("consume", "t", "--raw", "--print-headers", *SERVER), "combined with --print-headers"),
+        (
+            ("consume", "t", "--from-beginning", "--offset", "5", *SERVER),
+            "--from-beginning is --offset earliest: give one of them",
+        ),
+        (("consume", "t", "--group", "g", "--offset", "-5", *SERVER), "combined with --offset"),
+        (("consume", "t", "--group", "g", "--partition", "0", *SERVER), "with --partition"),
+        (("consume", "t", "--group", "", *SERVER), "Invalid value for '--group': it is empty"),
+        (("produce", "t", "--header", "trace", *SERVER), "'trace' is not name=value"),
         (
             ("produce", "t", "--file", "no-such-file", *SERVER),
             "'no-such-file': No such file or directory",

@@ -1,16 +1,24 @@
 """The producer against brokers that lose answers, move leaders, and refuse."""
 
 import asyncio
+import gzip
 from collections.abc import Sequence
 
 import pytest
 
 from admin.client.librdkafka import UnknownTopic
-from admin.client.producer import NO_OFFSET, DeliveryFailed, Position, Producer
+from admin.client.producer import (
+    ANY_PARTITION,
+    NO_OFFSET,
+    DeliveryFailed,
+    Position,
+    Producer,
+)
 from admin.faults import AdminError
 from quorum.protocol.apis import ApiKey
-from quorum.records.batch import header_at
+from quorum.records.batch import HEADER_BYTES, header_at
 from quorum.records.encode import ClientRecord
+from statemachine.vocabulary import NO_LEADER
 from tests.admin.client.memory_brokers import FIRST_ID, TOPIC, MemoryBrokers, once
 from tests.admin.scripted_node import HangUp
 
@@ -18,6 +26,7 @@ NOT_ENOUGH_REPLICAS = 19
 DUPLICATE_SEQUENCE_NUMBER = 46
 MESSAGE_TOO_LARGE = 10
 NOT_LEADER = 6
+GZIP = 1
 
 
 def records(*values: str) -> Sequence[ClientRecord]:
@@ -33,6 +42,30 @@ async def test_each_send_is_told_where_its_records_are() -> None:
         [Position(1, n), Position(1, n + 1)] for n in (0, 2, 4)
     ]
     assert brokers.values(1) == [b"0a", b"0b", b"1a", b"1b", b"2a", b"2b"]
+
+
+async def test_records_without_a_key_go_to_the_partitions_with_a_leader_in_turn() -> None:
+    brokers = MemoryBrokers(partitions=6)
+    brokers.partitions[4].leader = NO_LEADER
+    async with brokers.listening() as addresses, Producer(addresses) as producer:
+        await producer.check(TOPIC, ANY_PARTITION)
+        for _ in range(5):
+            await producer.send(TOPIC, ANY_PARTITION, records("a", "b"))
+        keyed = ClientRecord(1_000, b"k", b"keyed")
+        await producer.send(TOPIC, ANY_PARTITION, [keyed, keyed])
+        await producer.flush()
+    values = [brokers.values(number) for number in range(6)]
+    assert [len([v for v in each if v != b"keyed"]) for each in values] == [2, 2, 2, 2, 0, 2]
+    assert [each.count(b"keyed") for each in values if b"keyed" in each] == [2]
+
+
+async def test_batches_have_the_compression_and_records_the_headers_that_are_asked_for() -> None:
+    brokers = MemoryBrokers()
+    async with brokers.listening() as addresses, Producer(addresses, compression="gzip") as it:
+        await (await it.send(TOPIC, 0, [ClientRecord(1_000, None, b"a" * 500, [("h", b"v")])]))
+    (batch,) = brokers.partitions[0].batches
+    assert header_at(batch).codec == GZIP
+    assert b"\x02h\x02v" in gzip.decompress(batch[HEADER_BYTES:])
 
 
 @pytest.mark.parametrize("trouble", [HangUp, NOT_LEADER, NOT_ENOUGH_REPLICAS])

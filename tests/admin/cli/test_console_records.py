@@ -1,0 +1,67 @@
+"""`metaquorum produce` and `consume` as Kafka's console tools, at an embedded broker."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from admin.cli.main import group
+from tests.admin.embedded_brokers import embedded
+from tests.controller.controller_commands import asked, topic
+from tests.support.controllers import HOST
+
+PARTITIONS = 3
+PATIENCE = ("--timeout", "20s")
+
+
+async def run(port: int, *arguments: str, stdin: str = "") -> Result:
+    """The output of a command, run in a thread beside the loop of the broker."""
+    whom = ("--bootstrap-server", f"{HOST}:{port}", *PATIENCE)
+    return await asyncio.to_thread(CliRunner().invoke, group, [*arguments, *whom], input=stdin)
+
+
+@pytest.mark.thorough
+async def test_records_go_in_and_come_out_as_the_options_say(tmp_path: Path) -> None:
+    async with embedded(tmp_path, 101) as cluster:
+        await asked(cluster.node.controller, topic("lines", 101, partitions=PARTITIONS))
+        port = cluster.brokers[101].port
+        options = ("--compression", "gzip", "--header", "trace=7", "--header", "empty=")
+        first = await run(port, "produce", "lines", *options, stdin="a\nb\nc\nd\n")
+        assert first.stderr == (
+            "4 records are written to lines: 2 to partition 0, 1 to partition 1, 1 to partition 2\n"
+        )
+
+        shown = await run(port, "consume", "lines", "--offset", "earliest", "--print-headers")
+        assert sorted(shown.stdout.splitlines()) == [f"trace:7,empty:\t{each}" for each in "abcd"]
+
+        async def read(*arguments: str) -> list[str]:
+            done = await run(port, "consume", "lines", *arguments)
+            assert done.exit_code == 0, done.output
+            return sorted(done.stdout.splitlines())
+
+        assert await read("--offset", "-1") == ["b", "c", "d"]
+        assert await read("--offset", "1", "--partition", "0") == ["d"]
+        assert await read("--offset", "s@2020-01-01T00:00:00Z") == ["a", "b", "c", "d"]
+        assert await read("--offset", "s@2100-01-01T00:00:00Z") == []
+        beyond = await run(port, "consume", "lines", "--offset", "9", "--partition", "1")
+        assert beyond.stderr == (
+            "lines-1 holds offsets from 0 up to 1: reading begins at 1\n"
+            "0 records were read from lines\n"
+        )
+        member = await run(port, "consume", "lines", "--group", "g")
+        assert member.exit_code == 1
+        assert "this cluster keeps no consumer groups" in member.stderr
+
+
+async def test_a_plan_is_read_from_stdin(tmp_path: Path) -> None:
+    plan = {"version": 1, "partitions": [{"topic": "a", "partition": 0, "replicas": [1, 1]}]}
+    option = ("--reassignment-json-file", "-")
+    for text, said in (
+        (json.dumps(plan), "Error: stdin: Partition replica lists may not contain duplicate"),
+        ("{", "Error: stdin: not valid JSON at line 1"),
+    ):
+        done = await run(1, "reassign-partitions", "--verify", *option, stdin=text)
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert done.stderr.startswith(said)
