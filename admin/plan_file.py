@@ -1,16 +1,19 @@
-"""The JSON files of `reassign-partitions`: read strictly, checked as a whole, written again.
+"""The JSON files of Kafka's scripts: read strictly, checked as a whole, written again.
 
+Those of `reassign-partitions` are a plan,
 `{"version": 1, "partitions": [{"topic": t, "partition": n, "replicas": [ids]}]}`, with the
 optional `log_dirs` of Kafka's script, and over HTTP with the options of a move; and
 `{"version": 1, "topics": [{"topic": t}]}`, the topics to plan for. `parse_plan` checks
-everything that needs no cluster, `check_plan` the rest, before anything is sent. Kafka's script
-ignores unknown fields; here they are errors, because most of them are misspelt.
+everything that needs no cluster, `check_plan` the rest, before anything is sent. The partitions of
+`elect-leaders` have no replicas, and those of `delete-records` an offset instead. Kafka's scripts
+ignore unknown fields; here they are errors, because most of them are misspelt.
 """
 
 import difflib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, Final, TypeVar, cast
 
 import msgspec
@@ -75,6 +78,25 @@ class _Topics(_File, frozen=True, kw_only=True, forbid_unknown_fields=True):
     topics: tuple[_Topic, ...]
 
 
+class _Partitions(_File, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    partitions: tuple[Partition, ...]
+
+
+class PartitionOffset(Partition, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The offset of a partition before which records are deleted; -1: its high watermark."""
+
+    offset: Annotated[int, Meta(ge=-1, le=2**63 - 1)]
+
+
+class _Offsets(_File, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    partitions: tuple[PartitionOffset, ...]
+
+
+_ENTRIES: Final[Mapping[type[Struct], type[Struct]]] = MappingProxyType(
+    {_Topics: _Topic, _Partitions: Partition, _Offsets: PartitionOffset}
+)
+"""The entries of the files that are no plan."""
+
 F = TypeVar("F", bound=_File)
 
 
@@ -107,6 +129,27 @@ def parse_topics(text: str) -> tuple[str, ...]:
             f"List of topics to reassign contains duplicate entries: {','.join(twice)}"
         )
     return topics
+
+
+def parse_partitions(text: str) -> tuple[PartitionId, ...]:
+    """The partitions that the file names, each once and in its order; raises `InvalidPlan`."""
+    return _each_once(_parse(text, _Partitions).partitions)
+
+
+def parse_offsets(text: str) -> dict[PartitionId, int]:
+    """The offset for each partition of the file, in its order; raises `InvalidPlan`."""
+    found = _parse(text, _Offsets).partitions
+    ids = _each_once(found)
+    return {id: each.offset for id, each in zip(ids, found, strict=True)}
+
+
+def _each_once(entries: Sequence[Partition]) -> tuple[PartitionId, ...]:
+    if not entries:
+        raise InvalidPlan("the list of partitions is empty; name at least one")
+    ids = tuple(PartitionId(each.topic, each.partition) for each in entries)
+    if twice := sorted(set(_repeats(ids))):
+        raise InvalidPlan(f"The list of partitions contains duplicate entries: {_some(twice)}")
+    return ids
 
 
 def check_plan(
@@ -184,7 +227,7 @@ def _hint(message: str, kind: type[Struct]) -> str:
     unknown = re.search("unknown field `([^`]{1,40})`( - at)?", message)
     if unknown is None:
         return ""
-    entry = _Topic if kind is _Topics else PlannedPartition
+    entry = _ENTRIES.get(kind, PlannedPartition)
     there = (entry if unknown[2] else kind).__struct_fields__
     near = difflib.get_close_matches(unknown[1], there, n=1)
     return f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(there)}"

@@ -1,7 +1,7 @@
-"""`metaquorum brokers`: list, cordon, decommission and unregister brokers."""
+"""`metaquorum brokers`: list, cordon, decommission and unregister brokers, and their disks."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
@@ -19,11 +19,15 @@ from admin.cli.options import (
     with_target,
 )
 from admin.cli.output import Columns, and_more, columns, ids, named, refused_parts
+from admin.units import show_size
 
 if TYPE_CHECKING:
     from admin.capabilities.brokers import Broker, BrokersAltered, Safety
     from admin.capabilities.schema import Request
+    from admin.client.log_dirs import LogDir, LogOfReplica
     from statemachine.brokers.safety import UnsafePartition
+
+    LogDirsById: TypeAlias = Mapping[int, Sequence[LogDir]]
 
 
 brokers_option = click.option("--brokers", type=BROKERS, required=True, help="Broker ids: 101,102.")
@@ -152,6 +156,43 @@ async def recommission(target: Target, brokers: tuple[int, ...], dry_run: bool, 
     return await work(target, RecommissionBrokers(broker_ids=brokers, dry_run=dry_run, key=key))
 
 
+@command.command("log-dirs")
+@click.option("--brokers", type=BROKERS, help="Ask these brokers only: 101,102.")
+@click.option("--topic", "topics", multiple=True, help="Show each replica of this topic.")
+@with_target
+@output_option
+async def log_dirs(
+    target: Target, brokers: tuple[int, ...] | None, topics: Sequence[str], output: str
+) -> Exit:
+    """Show the log directories of brokers: partitions, bytes, and the space that is left.
+
+    With --topic, the sizes and lags of the replicas of these topics.
+    """
+    from admin.client.log_dirs import describe_log_dirs
+
+    async with target.client() as client:
+        wanted = {each.address: each.id for each in await client.brokers()}
+        if brokers is not None:
+            missing = sorted({*brokers} - {*wanted.values()})
+            if missing:
+                raise click.ClickException(f"{named(missing)}: not alive")
+            wanted = {where: each for where, each in wanted.items() if each in brokers}
+        partitions = None
+        if topics:
+            described = await client.describe_topics(topics)
+            if unknown := sorted({*topics} - described.keys()):
+                raise click.ClickException(f"there is no topic {', '.join(unknown)}")
+            partitions = {
+                name: [each.partition for each in topic.partitions]
+                for name, topic in described.items()
+            }
+        found = await describe_log_dirs([*wanted], partitions, client.security)
+    directories = {wanted[where]: each for where, each in found.of_brokers.items()}
+    table = replicas_shown if topics else directories_shown
+    show(directories, output, table, directories_data)
+    return finish(errors=[f"Error: {each}" for each in found.silent])
+
+
 _BROKERS: Final["Columns[Broker]"] = {
     "Broker": lambda broker: broker.broker_id,
     "State": lambda broker: broker.state,
@@ -170,6 +211,63 @@ _HURT: Final["Columns[UnsafePartition]"] = {
     "InSync": lambda each: ids(each.in_sync),
     "MinISR": lambda each: each.min_isr,
 }
+
+
+_DIRECTORIES: Final["Columns[tuple[int, LogDir]]"] = {
+    "Broker": lambda row: row[0],
+    "LogDir": lambda row: row[1].path,
+    "Partitions": lambda row: len(row[1].logs),
+    "Size": lambda row: show_size(sum(each.size_bytes for each in row[1].logs)),
+    "Free": lambda row: "-" if row[1].usable_bytes is None else show_size(row[1].usable_bytes),
+    "Error": lambda row: row[1].error or "-",
+}
+_REPLICAS: Final["Columns[tuple[int, LogDir, LogOfReplica]]"] = {
+    "Broker": lambda row: row[0],
+    "LogDir": lambda row: row[1].path,
+    "Partition": lambda row: f"{row[2].topic}-{row[2].partition}",
+    "Size": lambda row: show_size(row[2].size_bytes),
+    "OffsetLag": lambda row: row[2].offset_lag,
+    "Future": lambda row: "yes" if row[2].is_future else "no",
+}
+
+
+def directories_shown(found: "LogDirsById") -> str:
+    """The output of `log-dirs`."""
+    return columns([(id, each) for id, several in found.items() for each in several], _DIRECTORIES)
+
+
+def replicas_shown(found: "LogDirsById") -> str:
+    """The output of `log-dirs --topic`."""
+    rows = [
+        (id, directory, log)
+        for id, directories in found.items()
+        for directory in directories
+        for log in directory.logs
+    ]
+    ordered = sorted(rows, key=lambda row: (row[2].topic, row[2].partition, row[0]))
+    return columns(ordered, _REPLICAS)
+
+
+def directories_data(found: "LogDirsById") -> dict[str, Any]:
+    """The log directories as plain values."""
+    return {
+        "brokers": [
+            {
+                "broker_id": id,
+                "log_dirs": [
+                    {
+                        "log_dir": each.path,
+                        "error": each.error,
+                        "total_bytes": each.total_bytes,
+                        "usable_bytes": each.usable_bytes,
+                        "partitions": [log._asdict() for log in each.logs],
+                    }
+                    for each in directories
+                ],
+            }
+            for id, directories in found.items()
+        ]
+    }
 
 
 def listed(brokers: "Sequence[Broker]") -> str:

@@ -40,6 +40,7 @@ EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
         "brokers unregister": "metaquorum brokers unregister --brokers 104",
         "brokers safe-to-stop": "metaquorum brokers safe-to-stop --brokers 102,103",
         "brokers decommission": "metaquorum brokers decommission --brokers 104 --wait",
+        "brokers log-dirs": "metaquorum brokers log-dirs --topic orders",
         "brokers recommission": "metaquorum brokers recommission --brokers 104",
         "topics create": (
             "metaquorum topics create orders --partitions 6 --replication-factor 3"
@@ -49,6 +50,13 @@ EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
         "topics describe": "metaquorum topics describe orders",
         "topics alter": "metaquorum topics alter orders --partitions 12",
         "topics delete": "metaquorum topics delete orders --yes",
+        "topics get-offsets": "metaquorum topics get-offsets orders --time earliest",
+        "topics delete-records": (
+            "metaquorum topics delete-records --offset-json-file offsets.json --yes"
+        ),
+        "topics elect-leaders": (
+            "metaquorum topics elect-leaders --election-type preferred --all-topic-partitions"
+        ),
         "configs describe": "metaquorum configs describe --topic orders",
         "configs alter": "metaquorum configs alter --topic orders --set retention.ms=86400000",
         "features describe": "metaquorum features describe",

@@ -24,7 +24,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "reassign-partitions": ("reassign_partitions", "Move partitions between brokers."),
         "moves": ("moves", "List, pause, cancel and roll back moves."),
         "brokers": ("brokers", "List, cordon and decommission brokers."),
-        "topics": ("topics", "Create, list, describe, alter and delete topics."),
+        "topics": ("topics", "Create, describe and delete topics, elect leaders, and more."),
         "configs": ("configs", "Describe and alter configurations of topics, brokers."),
         "features": ("configs:features", "Describe and change the levels of features."),
         "produce": ("records:produce", "Write the lines of a file into a topic."),

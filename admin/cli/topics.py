@@ -1,10 +1,11 @@
-"""`metaquorum topics`: create, list, describe, alter and delete."""
+"""`metaquorum topics`: create, list, describe, alter and delete topics, and what they hold."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from admin.cli.elections import elect_leaders
 from admin.cli.options import (
     BROKERS,
     NAME_VALUE,
@@ -22,6 +23,7 @@ from admin.cli.options import (
     with_target,
     yes_option,
 )
+from admin.cli.topic_offsets import delete_records, get_offsets
 from quorum.core.vocabulary import uuid_to_text
 
 if TYPE_CHECKING:
@@ -31,7 +33,12 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Create, list, describe, alter and delete topics."""
+    """Create, list, describe, alter and delete topics; elect leaders, delete records."""
+
+
+command.add_command(get_offsets)
+command.add_command(delete_records)
+command.add_command(elect_leaders)
 
 
 @command.command("create")

@@ -6,37 +6,18 @@ at least once. Groups need brokers that keep them, which the embedded brokers do
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
 from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from admin.client.channels import Form
 from admin.client.command_config import NO_CONFIG, ClientConfig
 from admin.client.consumer import BUFFER_KBYTES, RECORDS_MAX, TIMEOUT_MS, ReadRecord, record_of
+from admin.client.kafka_only import KafkaOnly, check_offered
 from admin.client.librdkafka import POLL_SECONDS, BlockingClient, reason_of
-from admin.client.retrying_client import Call
-from admin.faults import AdminError, Incompatible
-from quorum.protocol.apis import ApiKey
+from admin.faults import AdminError
 from quorum.transport.address import Address
-
-_JOIN_GROUP: Final = 11
-"""The API that every broker with groups offers."""
-
-
-async def check_groups(ask: Callable[[Call], Awaitable[Any]]) -> None:
-    """Raise `Incompatible` if the node keeps no groups: librdkafka would wait for ever."""
-
-    def fill(form: Form) -> Any:
-        return form.request(client_software_name="metaquorum", client_software_version="1")
-
-    call = Call(api_key=ApiKey.API_VERSIONS, fill=fill, failing="groups cannot be used")
-    if _JOIN_GROUP not in {each.api_key for each in (await ask(call)).api_keys}:
-        raise Incompatible(
-            "this cluster keeps no consumer groups: the embedded brokers store no offsets of "
-            "groups; use Kafka's brokers, as in metaquorum local --kafka"
-        )
 
 
 class GroupReader:
@@ -89,7 +70,7 @@ class GroupReader:
 
         With `to_end` it stops where all assigned partitions have been read to their end.
         """
-        await check_groups(self._client.ask)
+        await check_offered(self._client.ask, KafkaOnly.JOIN_GROUP)
         await self._client.partitions(self.topic)
         self._consumer.subscribe([self.topic], on_assign=self._assigned, on_revoke=self._revoked)
         left = records_max
@@ -127,9 +108,8 @@ class GroupReader:
             if self._unfinished is not None:
                 self._unfinished.discard(message.partition())
             return False
-        reason = reason_of(error, "READ")
-        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            reason += f" (this client needs READ on GROUP {self.group})"
+        is_of_group = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+        reason = reason_of(error, "READ", "group" if is_of_group else "topic")
         raise AdminError(f"topic {self.topic} cannot be read as group {self.group}: {reason}")
 
     def _store(self, records: Sequence[ReadRecord]) -> None:

@@ -29,18 +29,37 @@ _UNAUTHORIZED: Final = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     # Of InitProducerId, which WRITE on any topic allows.
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
 )
 
 
-def reason_of(error: KafkaError, operation: str) -> str:
+def reason_of(error: KafkaError, operation: str, resource: str = "topic") -> str:
     """Return an error of librdkafka in words; if a right is missing, it is this operation."""
     said = error.str()
     if error.code() in _UNAUTHORIZED:
-        said += f" (this client needs {operation} on the topic)"
+        said += f" (this client needs {operation} on the {resource})"
     if error.code() == KafkaError._MSG_TIMED_OUT:
         # It retries, and keeps the broker's last error to itself.
         said += " (topics describe tells if the leader, or too many in-sync replicas, are missing)"
     return said
+
+
+def settings_of(
+    bootstrap: Sequence[Address], client_id: str, config: ClientConfig
+) -> dict[str, Any]:
+    """Return the settings of any client of librdkafka."""
+    return {
+        "bootstrap.servers": ",".join(map(str, bootstrap)),
+        "client.id": client_id,
+        # Errors are raised; librdkafka must not write them to stderr as well.
+        "log_level": 0,
+        "logger": _NO_LOG,
+        "error_cb": lambda _: None,
+        "reconnect.backoff.max.ms": 500,
+        "retry.backoff.ms": 20,
+        "retry.backoff.max.ms": 500,
+        **config.librdkafka,
+    }
 
 
 class UnknownTopic(AdminError):
@@ -58,18 +77,7 @@ class BlockingClient:
         timeout_ms: int,
         config: ClientConfig,
     ) -> None:
-        self.settings: Final[dict[str, Any]] = {
-            "bootstrap.servers": ",".join(map(str, bootstrap)),
-            "client.id": client_id,
-            # Errors are raised; librdkafka must not write them to stderr as well.
-            "log_level": 0,
-            "logger": _NO_LOG,
-            "error_cb": lambda _: None,
-            "reconnect.backoff.max.ms": 500,
-            "retry.backoff.ms": 20,
-            "retry.backoff.max.ms": 500,
-            **config.librdkafka,
-        }
+        self.settings: Final = settings_of(bootstrap, client_id, config)
         self.timeout_ms: Final = timeout_ms
         self._client = RetryingClient(bootstrap, client_id, config.security)
         self._thread = ThreadPoolExecutor(1)

@@ -1,27 +1,21 @@
 """The sizes of partitions, as live brokers report them.
 
-Every broker is asked once, for each knows only its own logs. The sizes that only a silent broker
-knows are unknown, and the reason names that broker.
+The sizes that only a silent broker knows are unknown, and the reason names that broker.
 """
 
-import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 from admin.capabilities.plan_steps import BytesMoved, PlanResult
-from admin.client.admin_client import AdminClient, Incompatible
-from admin.client.channels import Channels, Form, NoResponse
+from admin.client.admin_client import AdminClient
+from admin.client.log_dirs import describe_log_dirs
 from admin.model import PartitionId
-from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 
-PATIENCE_MS: Final = 3_000
-"""The time that each broker may take."""
-REQUESTS_MAX: Final = 16
 NAMED_MAX: Final = 3
 """Brokers and partitions that a reason names."""
 
@@ -89,45 +83,16 @@ def _first(words: Sequence[str]) -> str:
 async def _sizes(
     brokers: Sequence[Address], wanted: Collection[PartitionId], security: ClientSecurity
 ) -> _Sizes:
-    largest: dict[PartitionId, int] = {}
-    silent: list[str] = []
-    channels, limit = Channels("metaquorum-admin", security), asyncio.Semaphore(REQUESTS_MAX)
-    topics = [
-        {"topic": topic, "partitions": [number for _, number in found]}
+    partitions = {
+        topic: [number for _, number in found]
         for topic, found in groupby(sorted(wanted), key=itemgetter(0))
-    ]
-
-    def fill(form: Form) -> Any:
-        return form.request(topics=topics)
-
-    async def ask(address: Address) -> None:
-        async with limit:
-            try:
-                response = await channels.ask(
-                    address, ApiKey.DESCRIBE_LOG_DIRS, fill, timeout_ms=PATIENCE_MS
-                )
-            except (NoResponse, Incompatible) as error:
-                # No reason to refuse a plan: the size is unknown.
-                silent.append(str(error))
-                return
-        for topic, each in _logs(response.value):
-            place = PartitionId(topic, each.partition_index)
-            largest[place] = max(each.partition_size, largest.get(place, 0))
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for each in brokers:
-                group.create_task(ask(each))
-    finally:
-        await channels.close()
-    return _Sizes(largest, silent)
-
-
-def _logs(response: Any) -> Iterator[tuple[str, Any]]:
-    """The logs of a broker by topic, without those that will take the place of others."""
-    for directory in response.results:
-        if int(directory.error_code) == 0:
-            for topic in directory.topics:
-                yield from (
-                    (topic.name, each) for each in topic.partitions if not each.is_future_key
-                )
+    }
+    answered = await describe_log_dirs(brokers, partitions, security)
+    largest: dict[PartitionId, int] = {}
+    for directories in answered.of_brokers.values():
+        for log in (each for directory in directories for each in directory.logs):
+            # A log that will take the place of another one is not a second copy.
+            if not log.is_future:
+                place = PartitionId(log.topic, log.partition)
+                largest[place] = max(log.size_bytes, largest.get(place, 0))
+    return _Sizes(largest, answered.silent)

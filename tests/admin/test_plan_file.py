@@ -12,6 +12,8 @@ from admin.plan_file import (
     InvalidPlan,
     check_plan,
     parse_move,
+    parse_offsets,
+    parse_partitions,
     parse_plan,
     parse_topics,
     render_plan,
@@ -303,3 +305,27 @@ def test_topics_that_cannot_be_meant_are_refused(wrong: object, message: str) ->
     with pytest.raises(InvalidPlan) as refused:
         parse_topics(json.dumps(wrong))
     assert str(refused.value) == message
+
+
+def test_the_files_of_elections_and_deletions_name_each_partition_once() -> None:
+    """Kafka's script for elections writes no version."""
+    one, other = {"topic": "a", "partition": 1}, {"topic": "a", "partition": 0}
+    assert parse_partitions(json.dumps({"partitions": [one, other]})) == (
+        PartitionId("a", 1),
+        PartitionId("a", 0),
+    )
+    offsets = {"version": 1, "partitions": [{**one, "offset": -1}, {**other, "offset": 7}]}
+    assert parse_offsets(json.dumps(offsets)) == {PartitionId("a", 1): -1, PartitionId("a", 0): 7}
+    for parse in (parse_partitions, parse_offsets):
+        for text, reason in (
+            ({"partitions": []}, "the list of partitions is empty; name at least one"),
+            ({"partitions": [{"topic": "", "partition": 0}]}, "partitions"),
+        ):
+            with pytest.raises(InvalidPlan, match=reason):
+                parse(json.dumps(text))
+    with pytest.raises(InvalidPlan, match="contains duplicate entries: a-1"):
+        parse_partitions(json.dumps({"partitions": [one, other, one]}))
+    with pytest.raises(InvalidPlan, match=r"did you mean `offset`\?"):
+        parse_offsets(json.dumps({"partitions": [{**one, "ofset": 1}]}))
+    with pytest.raises(InvalidPlan, match=">= -1"):
+        parse_offsets(json.dumps({"partitions": [{**one, "offset": -2}]}))

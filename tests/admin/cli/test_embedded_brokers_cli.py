@@ -1,4 +1,4 @@
-"""`metaquorum produce` and `consume` as Kafka's console tools, at an embedded broker."""
+"""Commands that ask an embedded broker for records, offsets and logs."""
 
 import asyncio
 import json
@@ -50,9 +50,45 @@ async def test_records_go_in_and_come_out_as_the_options_say(tmp_path: Path) -> 
             "lines-1 holds offsets from 0 up to 1: reading begins at 1\n"
             "0 records were read from lines\n"
         )
-        member = await run(port, "consume", "lines", "--group", "g")
-        assert member.exit_code == 1
-        assert "this cluster keeps no consumer groups" in member.stderr
+
+        async def offsets(*arguments: str) -> list[str]:
+            done = await run(port, "topics", "get-offsets", *arguments)
+            assert done.exit_code == 0, done.output
+            return done.stdout.split()
+
+        assert await offsets() == ["lines:0:2", "lines:1:1", "lines:2:1"]
+        assert await offsets("l*s", "--time", "earliest", "--partition", "2") == ["lines:2:0"]
+        assert await offsets("lines", "--time", "max-timestamp", "--partition", "1") == [
+            "lines:1:0"
+        ]
+        assert await offsets("lines", "--time", "2100-01-01T00:00:00Z", "--partition", "0") == [
+            "lines:0:"
+        ]
+        absent = await run(port, "topics", "get-offsets", "lines", "--partition", "3")
+        assert absent.stderr == "Error: no topic has partition 3\n"
+
+        logs = await run(port, "brokers", "log-dirs", "--topic", "lines", "-o", "json")
+        ((broker,),) = json.loads(logs.stdout).values()
+        (directory,) = broker["log_dirs"]
+        assert (broker["broker_id"], directory["log_dir"]) == (101, str(tmp_path / "broker-101"))
+        assert [
+            (each["partition"], each["size_bytes"] > 0) for each in directory["partitions"]
+        ] == [(number, True) for number in range(PARTITIONS)]
+        table = (await run(port, "brokers", "log-dirs")).stdout.splitlines()
+        assert table[0].split() == ["Broker", "LogDir", "Partitions", "Size", "Free", "Error"]
+        assert table[1].split()[:3] == ["101", str(tmp_path / "broker-101"), str(PARTITIONS)]
+        nobody = await run(port, "brokers", "log-dirs", "--brokers", "102")
+        assert (nobody.exit_code, nobody.stderr) == (1, "Error: Broker 102: not alive\n")
+
+        file = {"partitions": [{"topic": "lines", "partition": 0, "offset": 1}]}
+        options = ("topics", "delete-records", "--offset-json-file", "-")
+        for refused, reason in (
+            (("consume", "lines", "--group", "g"), "there are no consumer groups: the embedded"),
+            ((*options, "--yes"), "records cannot be deleted: the embedded brokers keep whole"),
+        ):
+            done = await run(port, *refused, stdin=json.dumps(file))
+            assert (done.exit_code, done.stdout) == (1, "")
+            assert reason in done.stderr
 
 
 async def test_a_plan_is_read_from_stdin(tmp_path: Path) -> None:
