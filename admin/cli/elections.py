@@ -108,7 +108,7 @@ async def _elect(
 
 
 def elected(election_type: str, found: "Sequence[PartitionError]") -> Iterator[str]:
-    """What Kafka's script says of the partitions that have such a leader now."""
+    """The sentences of Kafka's script about the partitions that have such a leader now."""
     from quorum.protocol.errors import ErrorCode
 
     done = [str(each.id) for each in found if not each.kafka_error_code]

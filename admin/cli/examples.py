@@ -59,6 +59,15 @@ EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "configs describe": "metaquorum configs describe --topic orders",
         "configs alter": "metaquorum configs alter --topic orders --set retention.ms=86400000",
+        "quotas describe": "metaquorum quotas describe --user alice",
+        "quotas alter": "metaquorum quotas alter --user alice --set producer_byte_rate=1048576",
+        "groups list": "metaquorum groups list",
+        "groups describe": "metaquorum groups describe billing",
+        "groups offsets": "metaquorum groups offsets billing",
+        "groups reset-offsets": (
+            "metaquorum groups reset-offsets billing --topic orders --to-earliest"
+        ),
+        "groups delete": "metaquorum groups delete billing --yes",
         "features describe": "metaquorum features describe",
         "features upgrade": "metaquorum features upgrade --feature metadata.version=4.2 --dry-run",
         "produce": "seq 1 1000 | metaquorum produce orders",

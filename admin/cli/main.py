@@ -26,6 +26,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "brokers": ("brokers", "List, cordon and decommission brokers."),
         "topics": ("topics", "Create, describe and delete topics, elect leaders, and more."),
         "configs": ("configs", "Describe and alter configurations of topics, brokers."),
+        "quotas": ("quotas", "Describe and alter quotas of users, clients, IP addresses."),
+        "groups": ("groups", "List, describe, reset and delete consumer groups."),
         "features": ("configs:features", "Describe and change the levels of features."),
         "produce": ("records:produce", "Write the lines of a file into a topic."),
         "consume": ("records:consume", "Read the records of a topic as lines."),

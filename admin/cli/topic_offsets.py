@@ -22,7 +22,7 @@ from admin.cli.options import (
     with_target,
     yes_option,
 )
-from admin.cli.topic_names import check_found, find_topics
+from admin.cli.topic_patterns import check_found, find_topics
 from admin.units import parse_time_ms
 
 if TYPE_CHECKING:

@@ -71,7 +71,7 @@ class DescribedGroup:
     @property
     def is_idle(self) -> bool:
         """True if it has no members."""
-        return self.state == "EMPTY"
+        return self.state == "Empty"
 
 
 class RoutedAdmin:
@@ -112,7 +112,9 @@ class RoutedAdmin:
         listed = await _whole(
             self._admin.list_consumer_groups(**self._within), "the groups cannot be listed"
         )
-        groups = (Group(each.group_id, each.state.name, each.type.name) for each in listed.valid)
+        groups = (
+            Group(each.group_id, _word(each.state), _word(each.type)) for each in listed.valid
+        )
         errors = [Failed(reason_of(each.args[0], "DESCRIBE")) for each in listed.errors or ()]
         return sorted(groups), errors
 
@@ -173,13 +175,19 @@ def _known(offset: int) -> int | None:
     return offset if offset >= 0 else None
 
 
+def _word(value: Any) -> str:
+    """Kafka's word for a state or type of a group, which librdkafka writes differently."""
+    words: str = value.name.title().replace("_", "")
+    return words.replace("Rebalancing", "Rebalance")
+
+
 def _described(found: Any) -> DescribedGroup | None:
     if found.state is ConsumerGroupState.DEAD:
         # What a coordinator says of a group that it has never heard of.
         return None
     return DescribedGroup(
         group=found.group_id,
-        state=found.state.name,
+        state=_word(found.state),
         assignor=found.partition_assignor,
         coordinator=found.coordinator.id,
         members=tuple(

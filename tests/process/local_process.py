@@ -22,7 +22,7 @@ UP: Final = "All are up"
 # What the commands of tests import as they run; of what is missing here, each imports its own.
 IMPORTED: Final = (
     *("asyncio", "admin.cli.main", "admin.client.admin_client", "admin.plan_file"),
-    *("admin.client.producer", "admin.client.consumer"),
+    *("admin.client.producer", "admin.client.consumer", "admin.client.routed_admin"),
     *("admin.capabilities.brokers", "admin.capabilities.moves", "admin.capabilities.plans"),
     *("admin.cli.brokers", "admin.cli.moves", "admin.cli.plans", "admin.cli.quorum"),
     *("admin.cli.quorum_text", "admin.cli.reassign_actions", "admin.cli.reassign_partitions"),

@@ -5,6 +5,7 @@ producers and consumer groups of two kinds are at work, and afterwards it is com
 """
 
 import asyncio
+import json
 import signal
 from collections.abc import AsyncIterator
 from typing import Final
@@ -19,6 +20,7 @@ from tests.process.kafka_first_clients import TOPIC, come_all_at_once, creations
 from tests.process.kafka_groups import PARTITIONS
 from tests.process.kafka_traffic import UNMODIFIED_CLIENTS
 from tests.process.kafka_transactions import tell_the_story
+from tests.process.local_process import Done, metaquorum
 
 pytestmark = [
     pytest.mark.process,
@@ -127,3 +129,52 @@ async def test_a_broker_is_paused_for_longer_than_its_session(kafka: KafkaCluste
             await kafka.until_without(broker)
         finally:
             kafka.signal(broker, signal.SIGCONT)
+
+
+async def test_our_commands_read_as_a_group_and_show_and_reset_it(kafka: KafkaCluster) -> None:
+    """Groups and deletions of records, which the embedded brokers refuse."""
+
+    async def run(*arguments: str, stdin: str = "") -> Done:
+        whom = ("--bootstrap-server", kafka.servers)
+        return await asyncio.to_thread(metaquorum, *arguments, *whom, stdin=stdin.encode())
+
+    async def rows(*arguments: str) -> list[list[str]]:
+        done = await run(*arguments)
+        assert done.code == 0, done
+        return [line.split() for line in done.out.splitlines()[1:]]
+
+    await kafka.create("console", partitions=2)
+    written = await run("produce", "console", "--compression", "zstd", stdin="a\nb\nc\nd\ne\nf\n")
+    assert "3 to partition 0, 3 to partition 1" in written.err
+    member = ("consume", "console", "--group", "readers", "--from-beginning")
+    first = await run(*member, "--max-records", "2")
+    rest = await run(*member)
+    assert (len(first.out.split()), len(rest.out.split())) == (2, 4)
+    assert sorted(first.out.split() + rest.out.split()) == [*"abcdef"]
+    assert ["readers", "Empty", "Classic"] in await rows("groups", "list")
+    described = await run("groups", "describe", "readers")
+    assert described.out.startswith("Group readers: Empty, 0 member(s)")
+
+    async def offsets() -> list[list[str]]:
+        return [row[:5] for row in await rows("groups", "offsets", "readers")]
+
+    read = [["console", "0", "3", "3", "0"], ["console", "1", "3", "3", "0"]]
+    assert await offsets() == read
+    reset = ("groups", "reset-offsets", "readers", "--topic", "console", "--shift-by", "-2")
+    assert await rows(*reset) == [["console", "0", "1"], ["console", "1", "1"]]
+    assert await offsets() == read
+    await rows(*reset, "--execute")
+    assert await offsets() == [["console", "0", "1", "3", "2"], ["console", "1", "1", "3", "2"]]
+
+    partitions = [{"topic": "console", "partition": 0, "offset": 2}]
+    file = json.dumps({"version": 1, "partitions": partitions})
+    deletion = ("topics", "delete-records", "--offset-json-file", "-", "--yes")
+    assert (await run(*deletion, stdin=file)).out == "partition: console-0\tlow_watermark: 2\n"
+    first_offsets = await run("topics", "get-offsets", "console", "--time", "earliest")
+    assert first_offsets.out.split() == ["console:0:2", "console:1:0"]
+
+    deleted = await run("groups", "delete", "readers", "nobody", "--yes")
+    assert (deleted.code, deleted.out) == (1, "")
+    assert deleted.err.startswith("Deleted group readers.\nError: group nobody: ")
+    gone = await run("groups", "describe", "readers")
+    assert (gone.code, gone.err) == (1, "Error: there is no group readers\n")

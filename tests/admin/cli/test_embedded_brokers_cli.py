@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from admin.cli.main import group
+from admin.client.admin_client import AdminClient
+from quorum.transport.address import Address
 from tests.admin.embedded_brokers import embedded
 from tests.controller.controller_commands import asked, topic
 from tests.support.controllers import HOST
@@ -27,6 +29,10 @@ async def test_records_go_in_and_come_out_as_the_options_say(tmp_path: Path) -> 
     async with embedded(tmp_path, 101) as cluster:
         await asked(cluster.node.controller, topic("lines", 101, partitions=PARTITIONS))
         port = cluster.brokers[101].port
+        async with AdminClient([Address(HOST, port)], is_controller=False) as client:
+            # Until the broker has replayed its creation.
+            while "lines" not in await client.describe_topics():
+                pass
         options = ("--compression", "gzip", "--header", "trace=7", "--header", "empty=")
         first = await run(port, "produce", "lines", *options, stdin="a\nb\nc\nd\n")
         assert first.stderr == (
@@ -81,11 +87,13 @@ async def test_records_go_in_and_come_out_as_the_options_say(tmp_path: Path) -> 
         assert (nobody.exit_code, nobody.stderr) == (1, "Error: Broker 102: not alive\n")
 
         file = {"partitions": [{"topic": "lines", "partition": 0, "offset": 1}]}
-        options = ("topics", "delete-records", "--offset-json-file", "-")
-        for refused, reason in (
-            (("consume", "lines", "--group", "g"), "there are no consumer groups: the embedded"),
-            ((*options, "--yes"), "records cannot be deleted: the embedded brokers keep whole"),
-        ):
+        deletion = ("topics", "delete-records", "--offset-json-file", "-")
+        refusals: dict[tuple[str, ...], str] = {
+            ("consume", "lines", "--group", "g"): "there are no consumer groups: the embedded",
+            ("groups", "list"): "there are no consumer groups: the embedded",
+            (*deletion, "--yes"): "records cannot be deleted: the embedded brokers keep whole",
+        }
+        for refused, reason in refusals.items():
             done = await run(port, *refused, stdin=json.dumps(file))
             assert (done.exit_code, done.stdout) == (1, "")
             assert reason in done.stderr

@@ -2,7 +2,7 @@
 
 import pytest
 
-from admin.cli.topic_names import is_pattern, select, unmatched
+from admin.cli.topic_patterns import is_pattern, select, unmatched
 
 NAMES = ["a.b", "aXb", "orders-1", "orders-2", "payments"]
 
