@@ -418,7 +418,7 @@ def topic_name(command: Callable[..., None]) -> Callable[..., None]:
 
 
 STDIN: Final = Path("-")
-"""In place of a file."""
+"""In place of a file: stdin, or stdout for one that is written."""
 
 
 def read_file(file: Path, bytes_max: int, parse: Callable[[str], T]) -> T:

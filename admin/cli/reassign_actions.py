@@ -1,8 +1,10 @@
 """The actions of `reassign-partitions`: generate, execute, verify, cancel, list."""
 
 import asyncio
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from admin.capabilities.brokers import ListBrokers
@@ -12,13 +14,23 @@ from admin.capabilities.plans import being_reassigned
 from admin.capabilities.reassignments import BeginMove, BegunMove
 from admin.cli import reassign_text as text
 from admin.cli.move_progress import throttled_as_by_kafka, wait_for
-from admin.cli.options import Exit, Target, finish, say, show, write
+from admin.cli.options import (
+    STDIN,
+    BadInput,
+    Exit,
+    Target,
+    command_line,
+    finish,
+    say,
+    show,
+    write,
+)
 from admin.cli.output import ids
 from admin.cli.plans import ask_with_key, effects
 from admin.client.admin_client import AdminClient, Incompatible
 from admin.client.log_sizes import bytes_at, copied
 from admin.model import Assignment, PartitionId, TopicDescription
-from admin.plan_file import InvalidPlan, check_plan, missing
+from admin.plan_file import InvalidPlan, check_plan, missing, render_plan
 from controller.move_requests import OngoingReassignment
 from statemachine.reassignment.planner.plans import Unplanned
 from statemachine.reassignment.planner.plans import generate as generated
@@ -53,6 +65,19 @@ class _Registered:
     cordoned: Collection[int] = ()
     """Brokers that get no new replicas."""
 
+    def alive(self) -> Sequence[int]:
+        """The brokers that are alive; raises `InvalidPlan` if there are none."""
+        found = sorted({*self.racks} - {*self.dead})
+        if not found:
+            raise InvalidPlan("no broker is alive")
+        return found
+
+    def say_emptied(self, current: Replicas, onto: Sequence[int]) -> None:
+        """Warn of dead brokers whose replicas a plan takes away."""
+        held = {broker for replicas in current.values() for broker in replicas}
+        if emptied := sorted(held & {*self.dead} - {*onto}):
+            say(f"Not alive: {ids(emptied)}; the plan takes their replicas away.")
+
     def say_awaited(self, plan: Sequence[Assignment], current: Replicas) -> None:
         """Warn of dead brokers that get a new replica from the plan."""
         wanted = {
@@ -79,26 +104,55 @@ async def _registered(client: AdminClient) -> _Registered:
 
 
 async def generate(
-    target: Target, names: Sequence[str], onto: Sequence[int], *, rack_aware: bool
+    target: Target,
+    names: Sequence[str] | None,
+    onto: Sequence[int] | None,
+    *,
+    rack_aware: bool,
+    plan_file: Path | None = None,
 ) -> Exit:
-    """Print a plan that spreads topics over brokers, and the plan that undoes it."""
+    """Print a plan that spreads topics over brokers, and the plan that undoes it.
+
+    None stands for all topics, and for all brokers that are alive. With a file, the plan alone is
+    written there.
+    """
     async with target.client() as client:
         brokers = await _registered(client)
+        if onto is None:
+            onto = brokers.alive()
         racks = _racks(brokers, onto, rack_aware=rack_aware)
         topics = await client.describe_topics(names)
-        for name in names:
+        for name in names or ():
             if name not in topics:
                 raise InvalidPlan(f"Topic {name} not found.")
         current = _replicas(topics)
-        await _check_moves(client, names)
+        await _check_moves(client, topics)
+        brokers.say_emptied(current, onto)
         plan = whole(generated(dict(current.items()), racks, closed=brokers.cordoned))
         if isinstance(plan, Unplanned):
             return finish(errors=[f"Error: {plan.message}"])
         wanted = {PartitionId(*named): replicas for named, replicas in plan.items()}
         would = await _effects(client, current, wanted, racks)
-    write(text.proposed({named: current[named] for named in wanted}, wanted))
+    if plan_file is None:
+        write(text.proposed({named: current[named] for named in wanted}, wanted))
+    else:
+        _write_plan(plan_file, wanted)
     say(would)
     return Exit.DONE
+
+
+def _write_plan(file: Path, wanted: Replicas) -> None:
+    """Write a plan for `--execute` to a new file, or to stdout for `-`."""
+    if file == STDIN:
+        write(render_plan(wanted))
+        return
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            out.write(f"{render_plan(wanted)}\n")
+    except OSError as error:
+        raise BadInput(f"{file} cannot be written: {error.strerror}") from None
+    execute = f"reassign-partitions --execute --reassignment-json-file {shlex.quote(str(file))}"
+    say(f"The plan is in {file}. To carry it out: {command_line()} {execute}")
 
 
 async def foresee(target: Target, plan: Sequence[Assignment]) -> Exit:
@@ -169,7 +223,7 @@ def _racks(brokers: _Registered, onto: Sequence[int], *, rack_aware: bool) -> Ra
     return found
 
 
-async def _check_moves(client: AdminClient, names: Sequence[str]) -> None:
+async def _check_moves(client: AdminClient, names: Collection[str]) -> None:
     """Raise `InvalidPlan` if one of the topics is being reassigned.
 
     Called after the replicas were read, so that a move that began meanwhile is noticed.

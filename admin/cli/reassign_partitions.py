@@ -8,6 +8,8 @@ import click
 from admin.cli.options import (
     BROKERS,
     PRIORITY,
+    STDIN,
+    BadInput,
     Exit,
     Target,
     is_given,
@@ -52,12 +54,20 @@ def _checked_name(ctx: click.Context, param: click.Parameter, name: str) -> str:
 @click.option(
     "--topics-to-move-json-file",
     type=FILE,
-    help="The topics of a generated plan: {version: 1, topics: [{topic}]}; - for stdin.",
+    help="The topics of a generated plan: {version: 1, topics: [{topic}]}; - for stdin.  "
+    "[default: all]",
 )
 @click.option(
     "--broker-list",
     type=BROKERS,
-    help="The brokers of a generated plan, which get all replicas: 101,102.",
+    help="The brokers of a generated plan, which get all replicas: 101,102.  "
+    "[default: all that are alive]",
+)
+@click.option(
+    "--plan-file",
+    type=FILE,
+    help="With --generate: write the plan to this new file, for --reassignment-json-file; - for "
+    "stdout.",
 )
 @click.option("--disable-rack-aware", is_flag=True, help="Ignore racks when generating a plan.")
 @click.option("--additional", is_flag=True, help="Execute while other reassignments are running.")
@@ -89,9 +99,14 @@ async def command(target: Target, **options: Any) -> Exit:
     from admin.plan_file import parse_plan, parse_topics
 
     if action == "generate":
-        topics = read_file(options["topics_to_move_json_file"], PLAN_BYTES_MAX, parse_topics)
-        is_aware = not options["disable_rack_aware"]
-        return await actions.generate(target, topics, options["broker_list"], rack_aware=is_aware)
+        file = options["topics_to_move_json_file"]
+        return await actions.generate(
+            target,
+            None if file is None else read_file(file, PLAN_BYTES_MAX, parse_topics),
+            options["broker_list"],
+            rack_aware=not options["disable_rack_aware"],
+            plan_file=options["plan_file"],
+        )
     if action == "list":
         return await actions.list_active(target, options["output"], stale=options["stale"])
     if action == "cancel_all":
@@ -123,31 +138,31 @@ def _action(options: dict[str, Any]) -> str:
 
 
 WITH_PLAN: Final = ("execute", "verify", "cancel")
-REQUIRED: Final = {
-    "reassignment_json_file": (WITH_PLAN, "the plan"),
-    "topics_to_move_json_file": (("generate",), "the topics"),
-    "broker_list": (("generate",), "the target brokers"),
-}
-"""The actions that need an option, and what it stands for."""
 OPTIONAL: Final = {
     **dict.fromkeys(
         ("additional", "dry_run", "name", "priority", "throttle", "key", "wait"), "execute"
     ),
-    "disable_rack_aware": "generate",
+    **dict.fromkeys(
+        ("topics_to_move_json_file", "broker_list", "disable_rack_aware", "plan_file"), "generate"
+    ),
 }
 """The action that an option belongs to."""
 
 
 def _check_options(action: str, options: dict[str, Any]) -> None:
     """Raise a usage error if an option is missing or does not go with the action."""
-    for name, (actions, what) in REQUIRED.items():
-        if options[name] is not None and action not in actions:
-            raise _not_with(name, action)
-        if options[name] is None and action in actions:
-            raise click.UsageError(f"{_flag(action)} needs {_flag(name)}: {what}")
+    plan = "reassignment_json_file"
+    if options[plan] is not None and action not in WITH_PLAN:
+        raise _not_with(plan, action)
+    if options[plan] is None and action in WITH_PLAN:
+        raise click.UsageError(f"{_flag(action)} needs {_flag(plan)}: the plan")
     for name, owner in OPTIONAL.items():
         if options[name] and action != owner:
             raise _not_with(name, action)
+    file = options["plan_file"]
+    if file is not None and file != STDIN and file.exists():
+        # Said before the plan is made, which may take a while.
+        raise BadInput(f"--plan-file: {file} exists already; name a new file")
     if options["dry_run"] and (options["wait"] or options["key"]):
         raise click.UsageError("--dry-run changes nothing; omit --wait and --key")
     if is_given("output") and action not in ("verify", "list"):

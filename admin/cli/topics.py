@@ -23,7 +23,9 @@ from admin.cli.options import (
     with_target,
     yes_option,
 )
+from admin.cli.topic_filters import PartitionFilter, filter_options
 from admin.cli.topic_offsets import delete_records, get_offsets
+from admin.cli.topic_patterns import check_found, find_topics, is_pattern
 from quorum.core.vocabulary import uuid_to_text
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ command.add_command(elect_leaders)
     help="Replicas of each partition. [default: the cluster's]",
 )
 @click.option("--config", "configs", type=NAME_VALUE, multiple=True, help="A topic configuration.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists already.")
 @with_target
 async def create(
     target: Target,
@@ -59,47 +62,79 @@ async def create(
     partitions: int | None,
     replication_factor: int | None,
     configs: Sequence[tuple[str, str]],
+    if_not_exists: bool,
 ) -> None:
     """Create TOPIC."""
+    from admin.faults import Refused
+    from quorum.protocol.errors import ErrorCode
+
     async with target.client() as client:
-        await client.create_topic(
-            topic,
-            partitions=partitions,
-            replication_factor=replication_factor,
-            configs=dict(configs),
-        )
+        try:
+            await client.create_topic(
+                topic,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                configs=dict(configs),
+            )
+        except Refused as error:
+            if if_not_exists and error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                say(f"Topic {topic} exists already; it was left as it is.")
+                return
+            raise
     say(f"Created topic {topic}.")
 
 
 @command.command("list")
+@click.argument("topics", nargs=-1)
+@click.option("--topic", "named", multiple=True, metavar="TOPIC", help="Same as an argument.")
+@filter_options
 @with_target
 @stale_option
 @output_option
-async def list_(target: Target, output: str, stale: bool) -> None:
-    """List the names of all topics."""
+async def list_(
+    target: Target,
+    topics: Sequence[str],
+    named: Sequence[str],
+    output: str,
+    stale: bool,
+    **only: bool,
+) -> None:
+    """List the names of TOPICS, which may be glob patterns, or of all topics."""
     async with target.client() as client:
-        topics = await client.topics(stale=stale)
-    data = {"as_of_offset": topics.as_of, "topics": sorted(topics.value)}
-    show(sorted(topics.value), output, "\n".join, lambda _: data)
+        known = await find_topics(client, (*topics, *named), stale=stale)
+        chosen = await PartitionFilter(**only).apply(client, known.value, stale=stale)
+    shown = known._replace(value={name: known.value[name] for name in chosen})
+    data = {"as_of_offset": shown.as_of, "topics": sorted(shown.value)}
+    show(shown, output, lambda topics: "\n".join(sorted(topics.value)), lambda _: data)
+    check_found(known.value, (*topics, *named))
 
 
 @command.command("describe")
 @click.argument("topics", nargs=-1)
 @click.option("--topic", "named", multiple=True, metavar="TOPIC", help="Same as an argument.")
+@filter_options
 @with_target
 @stale_option
 @output_option
 async def describe(
-    target: Target, topics: Sequence[str], named: Sequence[str], output: str, stale: bool
+    target: Target,
+    topics: Sequence[str],
+    named: Sequence[str],
+    output: str,
+    stale: bool,
+    **only: bool,
 ) -> None:
-    """Describe TOPICS, or all topics: leader, replicas, in-sync replicas."""
-    wanted = (*topics, *named)
+    """Describe TOPICS, or all topics: leader, replicas, in-sync replicas.
+
+    TOPICS may be glob patterns in quotes: 'orders-*'.
+    """
+    chosen = PartitionFilter(**only)
     async with target.client() as client:
-        known = await client.topics(wanted or None, stale=stale)
-    show(known, output, described, topics_data)
-    missing = sorted(set(wanted) - known.value.keys())
-    if missing:
-        raise click.ClickException(f"there is no topic {', '.join(missing)}")
+        known = await find_topics(client, (*topics, *named), stale=stale)
+        shown = known._replace(value=await chosen.apply(client, known.value, stale=stale))
+    # As Kafka's script: lines of topics would count partitions that are not shown.
+    show(shown, output, described if chosen.is_empty else partitions_described, topics_data)
+    check_found(known.value, (*topics, *named))
 
 
 @command.command("alter")
@@ -161,18 +196,51 @@ async def alter(
 
 @command.command("delete")
 @topic_name
+@click.option("--if-exists", is_flag=True, help="Succeed if there is no such topic.")
 @yes_option
 @with_target
-def delete(target: Target, topic: str, yes: bool) -> None:
-    """Delete TOPIC with all its records."""
+def delete(target: Target, topic: str, if_exists: bool, yes: bool) -> None:
+    """Delete TOPIC, or all topics of a glob pattern, with all their records."""
+    names = [topic]
+    if is_pattern(topic):
+        names = run(_matching(target, topic, if_exists=if_exists))
+        if not names:
+            return
+    question = f"Delete topic {', '.join(names)} with all its records?"
+    target.confirm(
+        question
+        if len(names) == 1
+        else f"Delete {len(names)} topics with all their records: {', '.join(names)}?",
+        yes=yes,
+    )
+    run(_delete(target, names, if_exists=if_exists))
 
-    async def work() -> None:
-        async with target.client() as client:
-            await client.delete_topic(topic)
 
-    target.confirm(f"Delete topic {topic} with all its records?", yes=yes)
-    run(work())
-    say(f"Deleted topic {topic}.")
+async def _matching(target: Target, pattern: str, *, if_exists: bool) -> list[str]:
+    """The topics of a pattern; an error if there are none, unless `if_exists`."""
+    async with target.client() as client:
+        found = (await find_topics(client, [pattern])).value
+    if if_exists and not found:
+        say(f"No topic matches {pattern}.")
+    if not if_exists:
+        check_found(found, [pattern])
+    return [*found]
+
+
+async def _delete(target: Target, names: Sequence[str], *, if_exists: bool) -> None:
+    from admin.faults import Refused
+    from quorum.protocol.errors import ErrorCode
+
+    async with target.client() as client:
+        for name in names:
+            try:
+                await client.delete_topic(name)
+            except Refused as error:
+                if not (if_exists and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                    raise
+                say(f"There is no topic {name}.")
+            else:
+                say(f"Deleted topic {name}.")
 
 
 def described(topics: "Response[Mapping[str, TopicDescription]]") -> str:
@@ -180,14 +248,24 @@ def described(topics: "Response[Mapping[str, TopicDescription]]") -> str:
     return "\n".join(line for _, topic in sorted(topics.value.items()) for line in _lines(topic))
 
 
-def _lines(topic: "TopicDescription") -> Iterator[str]:
-    from statemachine.vocabulary import NO_LEADER
+def partitions_described(topics: "Response[Mapping[str, TopicDescription]]") -> str:
+    """Only the lines of the partitions."""
+    found = (line for _, topic in sorted(topics.value.items()) for line in _partition_lines(topic))
+    return "\n".join(found)
 
+
+def _lines(topic: "TopicDescription") -> Iterator[str]:
     id = "" if topic.topic_id is None else uuid_to_text(topic.topic_id)
     yield (
         f"Topic: {topic.name}\tTopicId: {id}\tPartitionCount: {len(topic.partitions)}\t"
         f"ReplicationFactor: {topic.replication_factor}"
     )
+    yield from _partition_lines(topic)
+
+
+def _partition_lines(topic: "TopicDescription") -> Iterator[str]:
+    from statemachine.vocabulary import NO_LEADER
+
     for each in topic.partitions:
         leader = "none" if each.leader == NO_LEADER else each.leader
         replicas, isr = (",".join(map(str, brokers)) for brokers in (each.replicas, each.isr))

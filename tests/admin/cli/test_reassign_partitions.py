@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from admin.cli.main import group
+from admin.cli.options import command_line
 from statemachine import commands
 from statemachine.records.kafka_records import Endpoint
 from tests.controller.controller_commands import asked, heartbeat, move, registration, topic
@@ -78,6 +79,35 @@ async def test_a_plan_is_proposed_in_the_words_of_kafkas_script_and_can_be_execu
         assert (dry.exit_code, dry.stdout) == (0, proposed.stderr + steps)
         assert (await run(node, "--list")).stdout == "No partition reassignments found.\n"
         assert (await run(node, "--execute", *file)).exit_code == 0
+
+
+async def test_the_whole_cluster_is_rebalanced_by_a_file_that_execute_takes(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path, dict.fromkeys((101, 102, 103, 104))) as node:
+        await asked(node.controller, topic("a", 101, 102, partitions=3))
+        await asked(node.controller, topic("b", 101, 104, partitions=3))
+        await asked(node.controller, commands.FenceBrokers(broker_ids=(104,)))
+        file = tmp_path / "plan.json"
+        proposed = await run(node, "--generate", "--plan-file", str(file))
+        assert (proposed.exit_code, proposed.stdout) == (0, ""), proposed.output
+        assert proposed.stderr.splitlines() == [
+            "Not alive: 104; the plan takes their replicas away.",
+            f"The plan is in {file}. To carry it out: {command_line()} reassign-partitions"
+            f" --execute --reassignment-json-file {file}",
+            "This plan would change 5 partition(s): 5 replica(s) copied (size unknown), 5 removed,"
+            " 4 preferred leader(s) moved.",
+            "Replicas of these topics on each broker, now and afterwards:",
+            "Broker  Replicas  Preferred",
+            "101     6 -> 4    6 -> 2",
+            "102     3 -> 4    0 -> 2",
+            "103     0 -> 4    0 -> 2",
+        ]
+        printed = await run(node, "--generate", "--plan-file", "-")
+        assert printed.stdout == file.read_text(encoding="utf-8")
+        done = await run(node, "--execute", "--reassignment-json-file", str(file))
+        assert done.exit_code == 0, done.output
+        assert len(node.controller.image.moves) == 1
 
 
 async def test_racks_are_heeded_unless_that_is_disabled(tmp_path: Path) -> None:

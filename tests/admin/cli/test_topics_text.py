@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from admin.cli.topics import described, topics_data
+import pytest
+
+from admin.cli.topic_filters import PartitionFilter
+from admin.cli.topics import described, partitions_described, topics_data
 from admin.client.channels import Response
-from admin.model import PartitionDescription, TopicDescription
+from admin.model import PartitionDescription, PartitionId, TopicDescription
 
 
 def topic(name: str) -> TopicDescription:
@@ -31,3 +34,56 @@ def test_data_says_what_offset_it_is_as_of() -> None:
     assert [each["name"] for each in data["topics"]] == ["a", "b"]
     assert data["topics"][0]["partitions"][0]["leader"] is None
     assert topics_data(Response({}, None)) == {"as_of_offset": None, "topics": []}
+
+
+def partition(
+    number: int, *, replicas: int, in_sync: int, leader: int = 101
+) -> PartitionDescription:
+    brokers = tuple(range(101, 101 + replicas))
+    return PartitionDescription(
+        partition=number,
+        leader=leader,
+        leader_epoch=1,
+        replicas=brokers,
+        isr=brokers[:in_sync],
+    )
+
+
+HEALTHY, GROWING, BEHIND, TOO_FEW, GONE, SINGLE = range(6)
+MIXED = {
+    "a": TopicDescription(
+        name="a",
+        topic_id=None,
+        partitions=(
+            partition(HEALTHY, replicas=3, in_sync=3),
+            partition(GROWING, replicas=4, in_sync=3),
+            partition(BEHIND, replicas=3, in_sync=2),
+            partition(TOO_FEW, replicas=3, in_sync=1),
+            partition(GONE, replicas=3, in_sync=2, leader=-1),
+            partition(SINGLE, replicas=1, in_sync=1),
+        ),
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "numbers"),
+    [
+        (PartitionFilter(under_replicated=True), [BEHIND, TOO_FEW, GONE]),
+        (PartitionFilter(under_min_isr=True), [TOO_FEW]),
+        (PartitionFilter(unavailable=True), [GONE]),
+        (PartitionFilter(under_min_isr=True, unavailable=True), [TOO_FEW, GONE]),
+    ],
+)
+def test_partitions_with_a_problem_are_chosen(chosen: PartitionFilter, numbers: list[int]) -> None:
+    found = chosen.chosen(MIXED, {PartitionId("a", GROWING): 1}, {"a": 2})
+    assert [each.partition for each in found["a"].partitions] == numbers
+    shown = partitions_described(Response(found, None)).splitlines()
+    assert [line.split()[:4] for line in shown] == [
+        ["Topic:", "a", "Partition:", str(number)] for number in numbers
+    ]
+
+
+def test_topics_without_such_partitions_are_left_out() -> None:
+    healthy = {"a": TopicDescription(name="a", topic_id=None, partitions=MIXED["a"].partitions[:1])}
+    assert PartitionFilter(under_replicated=True).chosen(healthy, {}, {}) == {}

@@ -80,12 +80,8 @@ def test_describing_the_quorum_wrongly(arguments: tuple[str, ...], message: str)
             "--execute has the output of Kafka's script; omit --output",
         ),
         (
-            (*SERVER, "--generate", "--broker-list", "1"),
-            "--generate needs --topics-to-move-json-file: the topics",
-        ),
-        (
-            (*SERVER, "--generate", "--topics-to-move-json-file", "f"),
-            "--generate needs --broker-list: the target brokers",
+            (*SERVER, "--generate", "--plan-file", "README.md"),
+            "--plan-file: README.md exists already; name a new file",
         ),
         ((*SERVER, "--generate", "--broker-list", "1,x"), "'x' is not a broker id; write"),
         ((*SERVER, "--generate", "--broker-list", "1,-2"), "'-2' is not a broker id; write"),

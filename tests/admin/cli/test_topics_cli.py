@@ -1,0 +1,89 @@
+"""`metaquorum topics` against a real controller: patterns, filters, and what exists already."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from admin.cli.main import group
+from statemachine import commands
+from tests.admin.cli.test_reassign_partitions import brokers
+from tests.controller.controller_commands import asked, join, topic
+from tests.support.controllers import Node, a_controller
+
+
+async def run(node: Node, *arguments: str, stdin: str = "") -> Result:
+    """The output of the command, run in a thread beside the loop of the controller."""
+    words = ["topics", *arguments, "--bootstrap-controller", str(node.address)]
+    return await asyncio.to_thread(CliRunner().invoke, group, words, input=stdin)
+
+
+async def test_a_topic_may_be_there_or_gone_already(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await join(node.controller, 101)
+        create = ("create", "a", "--partitions", "1", "--replication-factor", "1")
+        assert (await run(node, *create, "--if-not-exists")).stderr == "Created topic a.\n"
+        again = await run(node, *create, "--if-not-exists")
+        assert (again.exit_code, again.stderr) == (
+            0,
+            "Topic a exists already; it was left as it is.\n",
+        )
+        refused = await run(node, *create)
+        assert refused.exit_code == 1
+        assert "TOPIC_ALREADY_EXISTS" in refused.stderr
+        delete = ("delete", "a", "--yes")
+        assert (await run(node, *delete, "--if-exists")).stderr == "Deleted topic a.\n"
+        gone = await run(node, *delete, "--if-exists")
+        assert (gone.exit_code, gone.stderr) == (0, "There is no topic a.\n")
+        assert (await run(node, *delete)).exit_code == 1
+
+
+async def test_topics_are_listed_and_deleted_by_a_pattern(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await join(node.controller, 101)
+        for name in ("orders-1", "orders-2", "orders", "a.b", "axb"):
+            await asked(node.controller, topic(name, 101))
+        assert (await run(node, "list", "orders-*", "a.b")).stdout.split() == [
+            "a.b",
+            "orders-1",
+            "orders-2",
+        ]
+        partly = await run(node, "list", "a?b", "z*")
+        assert (partly.exit_code, partly.stdout.split()) == (1, ["a.b", "axb"])
+        assert partly.stderr == "Error: no topic matches z*\n"
+        kept = await run(node, "delete", "orders-*", stdin="n\n")
+        assert kept.exit_code == 1
+        assert "Delete 2 topics with all their records: orders-1, orders-2?" in kept.stderr
+        done = await run(node, "delete", "orders-*", "--yes")
+        assert done.stderr == "Deleted topic orders-1.\nDeleted topic orders-2.\n"
+        assert (await run(node, "list")).stdout.split() == ["a.b", "axb", "orders"]
+        assert (await run(node, "delete", "z*", "--yes")).exit_code == 1
+        assert (await run(node, "delete", "z*", "--yes", "--if-exists")).exit_code == 0
+
+
+async def test_partitions_with_a_problem_are_asked_for(tmp_path: Path) -> None:
+    async with brokers(tmp_path, dict.fromkeys((101, 102, 103))) as node:
+        await asked(node.controller, topic("fine", 101, 102))
+        await asked(
+            node.controller, topic("few", 102, 103, configs=(("min.insync.replicas", "2"),))
+        )
+        await asked(node.controller, topic("behind", 102, 103))
+        await asked(node.controller, topic("gone", 103))
+        await asked(node.controller, commands.FenceBrokers(broker_ids=(103,)))
+
+        async def listed(*options: str) -> list[str]:
+            done = await run(node, "list", *options)
+            assert done.exit_code == 0, done.output
+            return done.stdout.split()
+
+        assert await listed("--under-replicated") == ["behind", "few", "gone"]
+        assert await listed("--under-min-isr-partitions") == ["few", "gone"]
+        assert await listed("--unavailable") == ["gone"]
+        assert await listed("f*", "--under-replicated", "--unavailable") == ["few"]
+        described = await run(node, "describe", "--unavailable-partitions")
+        assert described.stdout == (
+            "\tTopic: gone\tPartition: 0\tLeader: none\tReplicas: 103\tIsr: \n"
+        )
+        data = json.loads((await run(node, "describe", "--under-min-isr", "-o", "json")).stdout)
+        assert [each["name"] for each in data["topics"]] == ["few", "gone"]
