@@ -6,15 +6,15 @@ from typing import Annotated
 from msgspec import Meta
 
 from admin.capabilities.needs import DESCRIBE_CLUSTER
-from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route
-from admin.monitoring.health_rules import Facts, Member, Reason, is_healthy, reasons, tolerance
-from controller.quorum_description import (
-    UNKNOWN,
-    QuorumDescription,
-    ReplicaInfo,
-    lag,
-    lag_time_ms,
+from admin.capabilities.quorum import (
+    FailureTolerance,
+    Reachable,
+    failure_tolerance,
+    members_of,
 )
+from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route
+from admin.monitoring.health_rules import Facts, Reason, is_healthy, reasons
+from controller.quorum_description import QuorumDescription
 from controller.service import Service
 from quorum.transport.security.validity import WARNINGS
 from statemachine.image.image import Image
@@ -28,9 +28,7 @@ class Server(Answer, frozen=True, kw_only=True):
     id: int
     voter: Annotated[bool, Meta(description="False for an observer")]
     leader: bool
-    reachable: Annotated[
-        bool | None, Meta(description="True if it leads, or has fetched lately from the leader")
-    ]
+    reachable: Reachable
     last_fetch_ms: Annotated[int | None, Meta(description="Milliseconds since its last fetch")]
     lag: Annotated[int | None, Meta(description="Records behind the leader")]
     lag_time_ms: int | None
@@ -41,10 +39,7 @@ class Health(Answer, frozen=True, kw_only=True):
 
     healthy: Annotated[bool, Meta(description="True if no reason is an error")]
     reasons: tuple[Reason, ...]
-    failure_tolerance: Annotated[
-        int | None,
-        Meta(description="Voters that may be lost before the quorum stops; null without a leader"),
-    ]
+    failure_tolerance: FailureTolerance
     leader_id: Annotated[int, Meta(description="-1: unknown")]
     servers: Annotated[tuple[Server, ...], Meta(description="The voters first")]
     partitions: Annotated[
@@ -101,17 +96,10 @@ def facts_of(
 ) -> Facts:
     """Return the facts that the rules judge."""
     known = partitions or PartitionHealth()
-    now_ms = service.quorum.now_wall_ms
-    leads = service.leader_id == service.quorum.node.me.id
-    members = [
-        *(_member(quorum, each, now_ms, leads=leads, is_voter=True) for each in quorum.voters),
-        *(_member(quorum, each, now_ms, leads=leads, is_voter=False) for each in quorum.observers),
-    ]
     return Facts(
         leader_id=None if quorum.leader_id == NO_LEADER else quorum.leader_id,
         leaderless_ms=service.quorum.leaderless_ms,
-        # Only a leader hears from the others.
-        members=members,
+        members=members_of(quorum),
         target_voters=quorum.target_voters,
         waits_for=quorum.waits_for,
         full_disks=quorum.full_disks,
@@ -121,32 +109,17 @@ def facts_of(
         stalled=known.stalled,
         stalled_moves=known.stalled_moves,
         certificates_end_s=WARNINGS.first_end_s,
-        now_s=now_ms / 1_000,
-    )
-
-
-def _member(
-    quorum: QuorumDescription, replica: ReplicaInfo, now_ms: int, *, leads: bool, is_voter: bool
-) -> Member:
-    behind, behind_ms = lag(replica, quorum.leader), lag_time_ms(replica, quorum.leader)
-    fetched_ms = replica.last_fetch_ms
-    return Member(
-        id=replica.id,
-        is_voter=is_voter,
-        is_leader=leads and replica.id == quorum.leader_id,
-        fetched_ms_ago=None if fetched_ms == UNKNOWN else max(0, now_ms - fetched_ms),
-        lag=None if not leads or replica.log_end_offset == UNKNOWN else behind,
-        lag_ms=None if not leads or behind_ms == UNKNOWN else behind_ms,
+        now_s=service.quorum.now_wall_ms / 1_000,
     )
 
 
 def _health(facts: Facts, partitions: PartitionHealth | None, offset: int) -> Health:
     found = reasons(facts)
-    is_led = any(each.is_leader for each in facts.members)
+    left = failure_tolerance(facts.members)
     return Health(
         healthy=is_healthy(found),
         reasons=tuple(found),
-        failure_tolerance=tolerance(facts.voters) if is_led else None,
+        failure_tolerance=left,
         leader_id=NO_LEADER if facts.leader_id is None else facts.leader_id,
         servers=tuple(
             [
@@ -154,7 +127,7 @@ def _health(facts: Facts, partitions: PartitionHealth | None, offset: int) -> He
                     id=each.id,
                     voter=each.is_voter,
                     leader=each.is_leader or each.id == facts.leader_id,
-                    reachable=each.is_reachable if is_led else None,
+                    reachable=None if left is None else each.is_reachable,
                     last_fetch_ms=each.fetched_ms_ago,
                     lag=each.lag,
                     lag_time_ms=each.lag_ms,

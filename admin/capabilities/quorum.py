@@ -1,12 +1,13 @@
 """The quorum of controllers: describe it, choose its voters, transfer its lead."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from admin.capabilities.needs import ALTER_CLUSTER, ALTER_VOTERS, DESCRIBE_CLUSTER
 from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route, refused
+from admin.monitoring.health_rules import Member, tolerance
 from controller.quorum_description import (
     UNKNOWN,
     LeadTransfer,
@@ -26,6 +27,14 @@ from statemachine.errors import Error
 STATUS: Final = "metadata-quorum describe --status"
 
 ReplicaNumber = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Id of a controller")]
+Reachable = Annotated[
+    bool | None,
+    Meta(description="True if it leads, or has fetched lately from the leader; null: unknown"),
+]
+FailureTolerance = Annotated[
+    int | None,
+    Meta(description="Voters that may be lost before the quorum stops; null without a leader"),
+]
 
 
 class Endpoint(Answer, frozen=True, kw_only=True):
@@ -47,6 +56,7 @@ class Replica(Answer, frozen=True, kw_only=True):
     lag_time_ms: int
     last_fetch_timestamp: int
     last_caught_up_timestamp: int
+    reachable: Reachable
     endpoints: tuple[Endpoint, ...]
 
 
@@ -60,6 +70,7 @@ class Quorum(Answer, frozen=True, kw_only=True):
     as_of_offset: AsOfOffset
     max_follower_lag: int
     max_follower_lag_time_ms: int
+    failure_tolerance: FailureTolerance
     current_voters: tuple[Replica, ...]
     observers: tuple[Replica, ...]
     target_voters: Annotated[
@@ -241,9 +252,46 @@ class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
         return found
 
 
+def members_of(found: QuorumDescription) -> list[Member]:
+    """The voters and observers as the rules of health judge them.
+
+    Only the leader knows the others: it is in touch with itself at the time of its description.
+    """
+    leader = found.leader
+    now_ms = UNKNOWN if leader is None else leader.last_caught_up_ms
+    return [
+        *(_member(found, each, now_ms, is_voter=True) for each in found.voters),
+        *(_member(found, each, now_ms, is_voter=False) for each in found.observers),
+    ]
+
+
+def _member(
+    found: QuorumDescription, replica: ReplicaInfo, now_ms: int, *, is_voter: bool
+) -> Member:
+    behind, behind_ms = lag(replica, found.leader), lag_time_ms(replica, found.leader)
+    fetched_ms, is_led = replica.last_fetch_ms, now_ms != UNKNOWN
+    return Member(
+        id=replica.id,
+        is_voter=is_voter,
+        is_leader=is_led and replica.id == found.leader_id,
+        fetched_ms_ago=max(0, now_ms - fetched_ms) if is_led and fetched_ms != UNKNOWN else None,
+        lag=behind if is_led and replica.log_end_offset != UNKNOWN else None,
+        lag_ms=behind_ms if is_led and behind_ms != UNKNOWN else None,
+    )
+
+
+def failure_tolerance(members: Sequence[Member]) -> int | None:
+    """The number of voters that may be lost; None unless the leader describes them."""
+    is_led = any(each.is_leader for each in members)
+    return tolerance([each for each in members if each.is_voter]) if is_led else None
+
+
 def quorum_of(found: QuorumDescription) -> Quorum:
     """The answer that describes a quorum."""
-    voters = _replicas(found, found.voters, "follower")
+    members = members_of(found)
+    left = failure_tolerance(members)
+    reachable = {each.id: None if left is None else each.is_reachable for each in members}
+    voters = _replicas(found, found.voters, "follower", reachable)
     # The first of several, as in Kafka's tool.
     slowest = min(voters, key=lambda voter: voter.log_end_offset, default=None)
     return Quorum(
@@ -254,8 +302,9 @@ def quorum_of(found: QuorumDescription) -> Quorum:
         as_of_offset=found.high_watermark,
         max_follower_lag=UNKNOWN if slowest is None else slowest.lag,
         max_follower_lag_time_ms=UNKNOWN if slowest is None else slowest.lag_time_ms,
+        failure_tolerance=left,
         current_voters=voters,
-        observers=_replicas(found, found.observers, "observer"),
+        observers=_replicas(found, found.observers, "observer", reachable),
         target_voters=None if found.target_voters is None else tuple(found.target_voters),
         waits_for=found.waits_for,
         full_disks=tuple(found.full_disks),
@@ -263,7 +312,10 @@ def quorum_of(found: QuorumDescription) -> Quorum:
 
 
 def _replicas(
-    found: QuorumDescription, replicas: Sequence[ReplicaInfo], status: str
+    found: QuorumDescription,
+    replicas: Sequence[ReplicaInfo],
+    status: str,
+    reachable: Mapping[int, bool | None],
 ) -> tuple[Replica, ...]:
     leader = found.leader
     return tuple(
@@ -276,6 +328,7 @@ def _replicas(
             lag_time_ms=lag_time_ms(each, leader),
             last_fetch_timestamp=each.last_fetch_ms,
             last_caught_up_timestamp=each.last_caught_up_ms,
+            reachable=reachable[each.id],
             endpoints=tuple(
                 Endpoint(name=name, host=address.host, port=address.port)
                 for name, address in found.addresses.get(each.id, ())

@@ -190,7 +190,7 @@ async def log_dirs(
     directories = {wanted[where]: each for where, each in found.of_brokers.items()}
     table = replicas_shown if topics else directories_shown
     show(directories, output, table, directories_data)
-    return finish(errors=[f"Error: {each}" for each in found.silent])
+    return finish(errors=[f"Error: {each}" for each in found.silent.values()])
 
 
 _BROKERS: Final["Columns[Broker]"] = {

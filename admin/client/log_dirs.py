@@ -5,7 +5,7 @@ refuses, is named with its reason, and the others are shown.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -49,17 +49,17 @@ class LogDirs:
     """The directories of the brokers that answered, and the reasons of the others."""
 
     of_brokers: Mapping[Address, Sequence[LogDir]]
-    silent: Sequence[str]
+    silent: Mapping[Address, str]
 
 
 async def describe_log_dirs(
-    brokers: Sequence[Address],
+    brokers: Collection[Address],
     partitions: Mapping[str, Sequence[int]] | None = None,
     security: ClientSecurity = PLAIN_CLIENT,
 ) -> LogDirs:
     """Ask these brokers for their directories, with all logs or those of `partitions`, by topic."""
     found: dict[Address, Sequence[LogDir]] = {}
-    silent: list[str] = []
+    silent: dict[Address, str] = {}
     channels, limit = Channels("metaquorum-admin", security), asyncio.Semaphore(REQUESTS_MAX)
     topics = None
     if partitions is not None:
@@ -75,10 +75,10 @@ async def describe_log_dirs(
                     address, ApiKey.DESCRIBE_LOG_DIRS, fill, timeout_ms=PATIENCE_MS
                 )
             except (NoResponse, Incompatible) as error:
-                silent.append(str(error))
+                silent[address] = str(error)
                 return
         if code := int(getattr(response.value, "error_code", 0)):
-            silent.append(f"{address}: {explained(code, None)}")
+            silent[address] = f"{address}: {explained(code, None)}"
         else:
             found[address] = [_directory(each) for each in response.value.results]
 

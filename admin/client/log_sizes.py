@@ -1,4 +1,4 @@
-"""The sizes of partitions, as live brokers report them.
+"""The sizes of partitions and of brokers' logs, as live brokers report them.
 
 The sizes that only a silent broker knows are unknown, and the reason names that broker.
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 from admin.capabilities.plan_steps import BytesMoved, PlanResult
 from admin.client.admin_client import AdminClient
-from admin.client.log_dirs import describe_log_dirs
+from admin.client.log_dirs import LogDir, describe_log_dirs
 from admin.model import PartitionId
 from quorum.transport.address import Address
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
@@ -80,6 +80,23 @@ def _first(words: Sequence[str]) -> str:
     return ", ".join(words[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
+async def stored_at(
+    brokers: Collection[Address], security: ClientSecurity = PLAIN_CLIENT
+) -> dict[Address, int | str]:
+    """Return the bytes of all logs of each broker, or the reason why they are unknown."""
+    answered = await describe_log_dirs(brokers, security=security)
+    known = {address: _stored(each) for address, each in answered.of_brokers.items()}
+    return {**answered.silent, **known}
+
+
+def _stored(directories: Sequence[LogDir]) -> int | str:
+    """The bytes of all logs, those included that will take the place of others."""
+    offline = [each for each in directories if each.error is not None]
+    if offline:
+        return f"its log directory {offline[0].path} cannot be read: {offline[0].error}"
+    return sum(log.size_bytes for directory in directories for log in directory.logs)
+
+
 async def _sizes(
     brokers: Sequence[Address], wanted: Collection[PartitionId], security: ClientSecurity
 ) -> _Sizes:
@@ -95,4 +112,4 @@ async def _sizes(
             if not log.is_future:
                 place = PartitionId(log.topic, log.partition)
                 largest[place] = max(log.size_bytes, largest.get(place, 0))
-    return _Sizes(largest, answered.silent)
+    return _Sizes(largest, [*answered.silent.values()])

@@ -35,6 +35,10 @@ from admin.capabilities.schema import Answer, AsOfOffset, Partition, Request, Ro
 from controller.move_requests import OngoingReassignment
 from statemachine.reassignment.planner.outcome import Outcome
 
+STORED: Final = "/v1/brokers:stored-bytes"
+STORED_BROKERS_MAX: Final = 50
+"""Brokers of one request: each is asked, sixteen at a time."""
+
 BytesMoved = Annotated[int | None, Meta(description="Bytes to copy; null: unknown")]
 Unknown = Annotated[str | None, Meta(description="The reason why the bytes are unknown")]
 DryRun = Annotated[bool, Meta(description="True: nothing was changed")]
@@ -136,6 +140,20 @@ class Unregistered(Answer, frozen=True, kw_only=True):
 
     broker_id: int
     registered: bool
+
+
+class StoredBytes(Answer, frozen=True, kw_only=True):
+    """The bytes of the logs of a broker."""
+
+    broker_id: int
+    stored_bytes: Annotated[int | None, Meta(description="null: unknown")]
+    unknown: Annotated[str | None, Meta(description="The reason why they are unknown")]
+
+
+class BrokersStored(Answer, frozen=True, kw_only=True):
+    """The bytes of the logs of brokers, as these reported them in the last seconds."""
+
+    brokers: Annotated[tuple[StoredBytes, ...], Meta(description="In the order of the request")]
 
 
 class PlannedMove(PlannedReplicas, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from admin.capabilities.brokers import (
     BrokersAltered,
     CordonBrokers,
     DescribeBroker,
+    ListBrokers,
     UncordonBrokers,
     UnregisterBrokers,
     not_registered,
@@ -49,8 +50,10 @@ from admin.capabilities.topics import CreatedTopic, CreateTopic
 from admin.faults import Refused
 from admin.http import openapi
 from admin.http.access import Access
+from admin.http.answers import STORED, STORED_BROKERS_MAX, BrokersStored, StoredBytes
 from admin.http.base_app import base_app
 from admin.http.bodies import read_body
+from admin.http.caller import CALLER
 from admin.http.capability_routes import (
     GATEWAY,
     Respond,
@@ -101,6 +104,7 @@ def make_app(
     app.router.add_get(BASE, get_all)
     app.router.add_post(BASE, post_plan)
     app.router.add_get(f"{BASE}/{{id}}/rollback-plan", get_rollback_plan)
+    app.router.add_get(STORED, get_stored_bytes)
     app.router.add_get(openapi.PATH, get_openapi)
     add_routes(app.router, RESPONSES)
     add_streams(app, access)
@@ -358,6 +362,26 @@ def _check_registered(answer: PlanResult) -> None:
     if answer.drain.unregistered and not answer.planned:
         detail = not_registered(answer.drain.unregistered[:1])
         raise kafka_problem(404, "No such broker", detail, Error.BROKER_ID_NOT_REGISTERED.code)
+
+
+async def get_stored_bytes(request: web.Request) -> web.Response:
+    """The bytes of the logs of brokers, as these report them; null where they are unknown."""
+    check_parameters(request, "ids")
+    request.app[GATEWAY].check(ListBrokers(), request[CALLER])
+    ids = [id_in(each, "broker") for each in request.query.get("ids", "").split(",")]
+    if len(set(ids)) < len(ids) or len(ids) > STORED_BROKERS_MAX:
+        right = f"name each once, and at most {STORED_BROKERS_MAX}"
+        raise Problem(400, "Invalid brokers", f"ids names {len(ids)} brokers; {right}")
+    found = await request.app[GATEWAY].stored_bytes(ids)
+    brokers = [
+        StoredBytes(
+            broker_id=each,
+            stored_bytes=None if isinstance(stored, str) else stored,
+            unknown=stored if isinstance(stored, str) else None,
+        )
+        for each, stored in found.items()
+    ]
+    return as_json(json_of(BrokersStored(brokers=tuple(brokers))))
 
 
 # --- topics and partitions -------------------------------------------------------------------

@@ -103,7 +103,7 @@ async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
         values[route.id] = _in_path(request.match_info["id"], types[route.id], route.id)
     for name, field in route.parameters.items():
         if name in request.query:
-            values[field] = _in_query(request.query[name], types[field], name)
+            values[field] = _in_query(request.query[name], types[field], name, field)
     taken = {"key", route.id, *route.parameters.values(), *route.fixed}
     if request.method != "GET" and KEY_HEADER in request.headers:
         if "key" not in types:
@@ -170,18 +170,23 @@ def _in_path(text: str, type_: Any, field: str) -> Any:
     """The value of a field in the path: a name, an id, or the only one of a list."""
     if _plain(type_) is str:
         return text
-    number = id_in(text, "move" if field.startswith("move") else "broker")
+    number = id_in(text, _kind_of_id(field))
     return (number,) if get_origin(_plain(type_)) is tuple else number
 
 
-def _in_query(text: str, type_: Any, name: str) -> Any:
-    """The value of a query parameter: a flag, a number, ids of brokers, text, or texts."""
+def _kind_of_id(field: str) -> str:
+    return "move" if field.startswith("move") else "broker"
+
+
+def _in_query(text: str, type_: Any, name: str, field: str) -> Any:
+    """The value of a query parameter: a flag, a number, ids, text, or texts."""
     plain = _plain(type_)
     if plain is bool:
         return _flag(text, name)
     if get_origin(plain) is tuple:
-        are_ids = _plain(get_args(plain)[0]) is int
-        return tuple(id_in(each, "broker") if are_ids else each for each in text.split(","))
+        if _plain(get_args(plain)[0]) is not int:
+            return tuple(text.split(","))
+        return tuple(id_in(each, _kind_of_id(field)) for each in text.split(","))
     number = whole_number(text, INT64_MAX) if plain is int else None
     return text if number is None else number
 

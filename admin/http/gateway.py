@@ -1,5 +1,6 @@
 """Requests of the HTTP listener, answered by the same router as those of the Kafka listener."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -13,13 +14,14 @@ from admin.capabilities.moves import PartitionError
 from admin.capabilities.plan_steps import PARTITIONS_LISTED_MAX, BytesMoved, PlanResult
 from admin.capabilities.schema import Request, prepared
 from admin.client.broker_configs import with_file
-from admin.client.log_sizes import bytes_at, copied, copies_of
+from admin.client.log_sizes import bytes_at, copied, copies_of, stored_at
 from admin.faults import Refused
 from admin.http.caller import Caller
 from admin.model import PartitionId
 from controller.apis.request import KafkaRequest
 from controller.apis.router import ControllerUnreachable, Router
 from controller.service import NotActive, Service
+from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, decode_response, encode_request_body, request_schema
 from quorum.protocol.errors import ErrorCode
@@ -34,6 +36,11 @@ WAIT_SECONDS_MAX: Final = 10.0
 _PIECE: Final = 1_000
 """Partitions that are looked up at once."""
 _VERSION: Final = 0
+SIZES_KEPT_MS: Final = 15_000
+"""How long the bytes of a broker's logs are not asked for again, whoever wants to know."""
+REPLICAS_ASKED_MAX: Final = 10_000
+"""Replicas of a broker up to which it is asked for their sizes: an answer of half a megabyte."""
+_NEVER: Final = (-SIZES_KEPT_MS, "it is not alive, or has no listener of the protocol of this node")
 
 A = TypeVar("A")
 
@@ -64,6 +71,9 @@ class Gateway:
         self._security = security
         self._router = router
         self._wait_seconds = wait_seconds
+        self._asking_sizes = asyncio.Lock()
+        self._stored: dict[int, tuple[int, int | str]] = {}
+        """By broker, when it was asked for the bytes of its logs, and the answer."""
 
     async def ask(self, request: Request[A], caller: Caller, *, stale: bool = False) -> A:
         """Return the answer of the active controller, or of this node if it may be `stale`.
@@ -163,17 +173,55 @@ class Gateway:
         The live brokers are those of this node's image, which may be a little behind.
         """
         try:
-            live = partial(_live_brokers, protocol=self._security.protocol)
-            brokers = (await self.service.read(live, stale=True)).value
+            brokers = await self._live()
         except NotActive as error:
             return BytesMoved(None, str(error))
-        return await bytes_at(brokers, copies, self._security)
+        return await bytes_at([*brokers.values()], copies, self._security)
+
+    async def _live(self) -> dict[int, Address]:
+        live = partial(_live_brokers, protocol=self._security.protocol)
+        return (await self.service.read(live, stale=True)).value
+
+    async def stored_bytes(self, ids: Sequence[int]) -> dict[int, int | str]:
+        """The bytes of the logs of each broker, or why they are unknown; asked seldom.
+
+        One request asks the brokers, and those that come meanwhile wait for its answer. Raises
+        `NoAnswer` while this node cannot be read.
+        """
+        try:
+            counts = (await self.service.read(partial(_replica_counts, ids=ids), stale=True)).value
+            live = await self._live()
+        except NotActive as error:
+            raise NoAnswer(str(error), error.leader_id, may_be_done=False) from error
+        async with self._asking_sizes:
+            now = monotonic_ms()
+            due = {
+                each: live[each]
+                for each, count in counts.items()
+                if each in live
+                and count <= REPLICAS_ASKED_MAX
+                and now - self._stored.get(each, _NEVER)[0] >= SIZES_KEPT_MS
+            }
+            found = await stored_at(due.values(), self._security)
+            for each, address in due.items():
+                self._stored[each] = now, found[address]
+            for each in self._stored.keys() - live.keys():
+                del self._stored[each]
+        stored: dict[int, int | str] = {}
+        for each in ids:
+            if each not in counts:
+                stored[each] = "it is not registered"
+            elif counts[each] > REPLICAS_ASKED_MAX:
+                stored[each] = f"it has more than {REPLICAS_ASKED_MAX:,} replicas"
+            else:
+                stored[each] = self._stored.get(each, _NEVER)[1]
+        return stored
 
 
-def _live_brokers(image: Image, protocol: int) -> list[Address]:
+def _live_brokers(image: Image, protocol: int) -> dict[int, Address]:
     """Return where the live brokers take connections of this security protocol."""
-    found = [_live_broker(image, broker_id, protocol) for broker_id in sorted(image.brokers)]
-    return [each for each in found if each is not None]
+    found = {each: _live_broker(image, each, protocol) for each in sorted(image.brokers)}
+    return {broker_id: address for broker_id, address in found.items() if address is not None}
 
 
 def _live_broker(image: Image, broker_id: int, protocol: int) -> Address | None:
@@ -182,6 +230,13 @@ def _live_broker(image: Image, broker_id: int, protocol: int) -> Address | None:
         return None
     places = (each for each in broker.endpoints if each.security_protocol == protocol)
     return next((Address(each.host, each.port) for each in places), None)
+
+
+def _replica_counts(image: Image, ids: Sequence[int]) -> dict[int, int]:
+    index = image.index
+    return {
+        each: index.count(index.replicas_of, each) for each in sorted(ids) if each in image.brokers
+    }
 
 
 def _replicas(image: Image, ids: Sequence[PartitionId]) -> dict[PartitionId, Replicas]:

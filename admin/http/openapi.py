@@ -17,7 +17,15 @@ from admin.capabilities.moves import BASE
 from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER, Needs
 from admin.capabilities.schema import Request, Route
 from admin.capabilities.topics import CreateTopic
-from admin.http.answers import NewMove, ProblemDetails, ReassignmentsAndMoves, body_of
+from admin.http.answers import (
+    STORED,
+    STORED_BROKERS_MAX,
+    BrokersStored,
+    NewMove,
+    ProblemDetails,
+    ReassignmentsAndMoves,
+    body_of,
+)
 from admin.http.events.resources import EVENT_STREAM, LAST_EVENT_ID, OVERVIEW, RESOURCES
 from admin.plan_file import MoveFile, PlanFile
 
@@ -127,6 +135,7 @@ def _operations(schemas: _Schemas) -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield BASE, "get", _listed(schemas)
     yield BASE, "post", _begun(schemas)
     yield f"{BASE}/{{id}}/rollback-plan", "get", _rollback_plan(schemas)
+    yield STORED, "get", _stored(schemas)
 
 
 def _of_route(
@@ -233,6 +242,32 @@ def _rollback_plan(schemas: _Schemas) -> dict[str, Any]:
         "tags": [_tag(BASE)],
         "parameters": [move_id],
         "responses": _responses(schemas, PlanFile, is_changed=False),
+    }
+
+
+def _stored(schemas: _Schemas) -> dict[str, Any]:
+    ids = {
+        "name": "ids",
+        "in": "query",
+        "required": True,
+        "style": "form",
+        "explode": False,
+        "schema": {
+            "type": "array",
+            "items": {"type": "integer"},
+            "minItems": 1,
+            "maxItems": STORED_BROKERS_MAX,
+        },
+    }
+    return {
+        "operationId": "brokers.stored-bytes",
+        **_described(
+            "Ask brokers for the bytes of their logs.\n\nAn answer is used again for some seconds.",
+            DESCRIBE_CLUSTER,
+        ),
+        "tags": [_tag(STORED)],
+        "parameters": [ids],
+        "responses": _responses(schemas, BrokersStored, is_changed=False),
     }
 
 

@@ -12,10 +12,10 @@ from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
 from tests.admin.cli.test_reassign_partitions import brokers
 from tests.admin.embedded_brokers import embedded
-from tests.admin.http.test_http_api import http_door
+from tests.admin.http.test_http_api import check_problem, http_door
 from tests.broker.client_requests import batch
 from tests.controller.apis.test_kafka_voters import client_of
-from tests.controller.controller_commands import asked, topic
+from tests.controller.controller_commands import asked, join, topic
 from tests.support.controllers import HOST
 from tests.support.kafka_client import kafka_client
 
@@ -96,3 +96,37 @@ async def test_a_broker_that_does_not_answer_is_named_beside_an_unknown_size(
         assert told["bytes_moved"] is None
         words = "no live broker reports the size of t-0; "
         assert told["bytes_moved_unknown"].startswith(words)
+
+
+async def test_the_bytes_of_brokers_are_asked_for_seldom_and_said_to_be_unknown(
+    tmp_path: Path,
+) -> None:
+    records = batch(b"x" * 1_000)
+    async with (
+        embedded(tmp_path, 101, 102) as cluster,
+        client_of(cluster.node) as client,
+        http_door(cluster.node) as http,
+    ):
+        await client.create_topic("t", assignments={0: [101]})
+        await cluster.produce(101, "t", records)
+        await join(cluster.node.controller, 103)
+        path = "/v1/brokers:stored-bytes?ids=103,101,102,104"
+        told = (await http.get(path)).body["brokers"]
+        assert [(each["broker_id"], each["stored_bytes"]) for each in told] == [
+            (103, None),
+            (101, len(records)),
+            (102, 0),
+            (104, None),
+        ]
+        reasons = [each["unknown"] for each in told]
+        assert reasons == [
+            "it is not alive, or has no listener of the protocol of this node",
+            None,
+            None,
+            "it is not registered",
+        ]
+        await cluster.produce(101, "t", records)
+        # The answer is used again: nobody can make a node ask its brokers all the time.
+        assert (await http.get(path)).body["brokers"] == told
+        for ids in ("", "101,101", "x", ",".join(map(str, range(51)))):
+            check_problem(await http.get(f"/v1/brokers:stored-bytes?ids={ids}"), 400)

@@ -110,6 +110,24 @@ async def test_a_broker_is_cordoned_and_emptied(tmp_path: Path) -> None:
             await page.until_text("#timeline", "Broker 101 is cordoned")
 
 
+async def test_every_move_on_view_says_why_it_waits_and_bytes_that_nobody_knows_are_unknown(
+    tmp_path: Path,
+) -> None:
+    async with a_controller(tmp_path) as node, listening(node) as http:
+        await join(node.controller, 101, 102, 103, 104)
+        await asked(node.controller, topic("orders", 101, 102, partitions=12))
+        for number in range(12):
+            await asked(node.controller, moved(range(number, number + 1), "orders", 103, 104))
+        async with page_of(http, tmp_path) as page:
+            await page.until_text("#moves .pager", "Page 1 of 2")
+            await page.click("Later", "#moves")
+            await page.until_text("#moves .move:first-child", "Move 11")
+            for number in (10, 11):
+                await page.until_text("#moves .why", f"catching up, as for orders-{number}")
+            cell = "#brokers tr:first-child td[data-label=Bytes]"
+            await page.until_text(cell, "unknown")
+
+
 async def test_the_page_lives_through_the_death_of_the_active_controller(tmp_path: Path) -> None:
     timeouts = replace(TIMEOUTS, fetch_timeout_ms=1_500)
     async with controllers(tmp_path, 1, 2, 3, timeouts=timeouts) as nodes:

@@ -7,13 +7,13 @@ copy, comes from the last report (`leader_report`); without one it is unknown.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import Final
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from admin.capabilities.brokers import ListBrokers, broker_of
-from admin.capabilities.copy_progress import MOVES_MAX, CopyProgress
+from admin.capabilities.copy_progress import MOVES_MAX, CopyProgress, MoveWait, example_of
 from admin.capabilities.moves import (
     BASE,
     DescribeMove,
@@ -30,7 +30,6 @@ from controller.service import Service
 from statemachine.image.image import Image
 from statemachine.partitions.at_risk import under_replicated
 from statemachine.reassignment.move_queries import recent_moves, summaries
-from statemachine.reassignment.progress import progress_of
 from statemachine.vocabulary import NO_LEADER
 
 RUNNING_MOVES_MAX: Final = 200
@@ -50,19 +49,6 @@ class LeaderNews:
 
 
 NO_NEWS: Final = LeaderNews()
-
-
-class MoveWait(Answer, frozen=True, kw_only=True):
-    """A partition of a move that shows what the move is at, and what holds that up."""
-
-    topic: str
-    partition: int
-    state: str
-    step: int
-    steps: int
-    reason: Annotated[str | None, Meta(description="null: nothing is known to hold it up")]
-    detail: str | None
-    since_ms: int
 
 
 class WatchedMove(MoveProgress, frozen=True, kw_only=True):
@@ -170,7 +156,8 @@ async def sample(
 def _with(copies: Mapping[int, CopyProgress], item: Struct) -> Struct:
     if not isinstance(item, WatchedMove) or (left := copies.get(item.move_id)) is None:
         return item
-    return replace(item, **asdict(left))
+    # The example is of the same offset as the move; the leader's may be a second older.
+    return replace(item, **{**asdict(left), "example": item.example})
 
 
 async def _quorum(service: Service, reported: Quorum | None) -> Quorum:
@@ -216,34 +203,10 @@ def _watched(image: Image, ids: Sequence[int]) -> list[WatchedMove]:
     return [
         WatchedMove(
             **asdict(move_of(each)),
-            example=_example(image, each.move.id) if each.move.id in with_example else None,
+            example=example_of(image, each.move.id) if each.move.id in with_example else None,
         )
         for each in summaries(image, ids)
     ]
-
-
-def _example(image: Image, move_id: int) -> MoveWait | None:
-    """One partition of a move: one that waits for its next step, or else one whose step goes on."""
-    index = image.index
-    keys = index.keys_of_move(move_id)
-    found = next(iter((keys & index.waiting)[:1] or keys[:1]), None)
-    place = None if found is None else index.at(found)
-    if place is None:
-        return None
-    topic, number = place
-    progress = progress_of(image, topic, number)
-    if progress is None:
-        return None
-    return MoveWait(
-        topic=topic.name,
-        partition=number,
-        state=progress.state.value,
-        step=progress.step,
-        steps=progress.of,
-        reason=None if progress.reason is None else progress.reason.value,
-        detail=progress.detail or None,
-        since_ms=progress.since_ms,
-    )
 
 
 def _pause(image: Image, _move_id: int | None) -> dict[Key, Struct]:

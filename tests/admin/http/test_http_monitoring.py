@@ -156,6 +156,15 @@ async def test_the_loss_of_leaders_shows_in_health_and_never_in_livez(tmp_path: 
             assert value(found, "quorum_failover_seconds_count") == 1
             assert value(found, "quorum_election_seconds_count") == 1
             assert value(found, "quorum_leader_changes_total") == 2
+            quorum = (await get(http, "/v1/quorum"))[1]
+            health = (await get(http, "/v1/quorum/health"))[1]
+            # The rules of health say both.
+            assert quorum["failure_tolerance"] == health["failure_tolerance"] == 0
+            servers = {each["id"]: each["reachable"] for each in health["servers"]}
+            assert servers == {
+                each["replica_id"]: each["reachable"] for each in quorum["current_voters"]
+            }
+            assert servers[leader.node_id] is False
         await second.stop()
         while last.opened.quorum.leader is not None:
             await last.opened.quorum.leader_changed(within_seconds=20)

@@ -2,10 +2,6 @@
 
 from pathlib import Path
 
-from admin.capabilities.copy_progress import DescribeCopies
-from admin.http.caller import Caller
-from admin.http.gateway import Gateway
-from quorum.protocol.principal import ANONYMOUS
 from statemachine.commands import FenceBrokers
 from tests.admin.http.raw_http import listening
 from tests.controller.controller_commands import asked, isr, join, move, topic
@@ -51,13 +47,24 @@ async def test_partitions_at_risk_are_counted_and_named(tmp_path: Path) -> None:
         ]
 
 
-async def test_what_is_left_to_copy_is_told_of_running_moves(tmp_path: Path) -> None:
-    async with a_controller(tmp_path) as node:
+async def test_running_moves_tell_what_is_left_to_copy_and_what_they_wait_for(
+    tmp_path: Path,
+) -> None:
+    async with a_controller(tmp_path) as node, listening(node) as http:
         await join(node.controller, 101, 102)
         await asked(node.controller, topic("a", 101))
         await asked(node.controller, move("a", 102))
-        gateway = Gateway(node.service, node.router)
-        found = await gateway.ask(DescribeCopies(moves=(1, 2)), Caller(ANONYMOUS))
-        (left,) = found.moves
+        found = (await http.ask("GET", "/v1/reassignments:progress?ids=1,2")).data
+        (left,) = found["moves"]
         # Its broker has reported nothing.
-        assert (left.move_id, left.bytes_left, left.partitions_bytes_unknown) == (1, None, 1)
+        assert (left["move_id"], left["bytes_left"], left["partitions_bytes_unknown"]) == (
+            1,
+            None,
+            1,
+        )
+        example = left["example"]
+        assert (example["topic"], example["partition"], example["step"]) == ("a", 0, 1)
+        assert example["reason"] == "catching-up"
+        many = ",".join(map(str, range(1, 12)))
+        assert (await http.ask("GET", f"/v1/reassignments:progress?ids={many}")).status == 400
+        assert (await http.ask("GET", "/v1/reassignments:progress")).status == 400

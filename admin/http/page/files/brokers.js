@@ -7,11 +7,15 @@ import { bytes, plural, whole } from "./format.js";
 import { state } from "./state.js";
 
 const PAGE = 50;
+const POLL_MS = 20_000;
 
 const rows = el("tbody");
 const none = el("p", { class: "empty" }, "No broker is registered.");
 const filter = el("input", { type: "search", placeholder: "Id or rack", "aria-label": "Filter brokers by id or rack", size: 12 });
 const pager = el("div", { class: "pager" });
+const stored = new Map(); // by broker, the bytes of its logs, or why they are unknown
+let onView = [];
+let isAsking = false;
 let page = 0;
 
 export function build() {
@@ -25,7 +29,7 @@ export function build() {
     el(
       "table",
       { class: "cards" },
-      head(["Broker", "State"], ["Replicas", "In sync", "Leads"], "Actions"),
+      head(["Broker", "State"], ["Replicas", "In sync", "Leads", "Bytes"], "Actions"),
       rows,
     ),
     pager,
@@ -35,6 +39,22 @@ export function build() {
     el("span"),
     button("Next", () => turn(1)),
   );
+  setInterval(look, POLL_MS);
+}
+
+// Brokers are asked for the bytes of their logs: only those on view, and seldom.
+async function look() {
+  if (!onView.length || document.hidden || isAsking) return;
+  isAsking = true;
+  try {
+    const found = await ask("GET", `/v1/brokers:stored-bytes?ids=${onView.join()}`);
+    for (const each of found.brokers) stored.set(each.broker_id, each);
+  } catch (error) {
+    for (const id of onView) stored.set(id, { stored_bytes: null, unknown: error.message });
+  } finally {
+    isAsking = false;
+  }
+  document.dispatchEvent(new Event("looked"));
 }
 
 function turn(by) {
@@ -54,13 +74,16 @@ export function update() {
   put(pager.children[1], `Page ${page + 1} of ${pages}, ${plural(found.length, "broker")}`);
   pager.children[0].disabled = page === 0;
   pager.children[2].disabled = page === pages - 1;
-  sync(rows, found.slice(page * PAGE, (page + 1) * PAGE), (each) => each.broker_id, make, show);
+  const shown = found.slice(page * PAGE, (page + 1) * PAGE);
+  onView = shown.map((each) => each.broker_id);
+  if (onView.some((each) => !stored.has(each))) look();
+  sync(rows, shown, (each) => each.broker_id, make, show);
 }
 
 function make(broker) {
   const id = broker.broker_id;
   const row = { broker };
-  const cells = { name: el("td", { class: "name" }), badges: el("td", { class: "state" }), replicas: el("td", { class: "num", "data-label": "Replicas" }), sync: el("td", { class: "num", "data-label": "In sync" }), leads: el("td", { class: "num", "data-label": "Leads" }) };
+  const cells = { name: el("td", { class: "name" }), badges: el("td", { class: "state" }), replicas: el("td", { class: "num", "data-label": "Replicas" }), sync: el("td", { class: "num", "data-label": "In sync" }), leads: el("td", { class: "num", "data-label": "Leads" }), bytes: el("td", { class: "num", "data-label": "Bytes" }) };
   row.state = el("span");
   row.cordoned = el("span", { class: "badge warn" }, "cordoned");
   row.leaving = el("span", { class: "badge warn" }, "to be unregistered");
@@ -71,7 +94,7 @@ function make(broker) {
   row.drain = button("Decommission", () => (drainOf(row.broker) ? recommission(id) : decommission(id)));
   const stop = button("Safe to stop?", () => safeToStop(id, stop));
   Object.assign(row, { cells });
-  row.node = el("tr", {}, cells.name, cells.badges, cells.replicas, cells.sync, cells.leads, el("td", { class: "actions" }, el("span", { class: "buttons" }, stop, row.cordon, row.drain)));
+  row.node = el("tr", {}, cells.name, cells.badges, cells.replicas, cells.sync, cells.leads, cells.bytes, el("td", { class: "actions" }, el("span", { class: "buttons" }, stop, row.cordon, row.drain)));
   return row;
 }
 
@@ -95,6 +118,10 @@ function show(row, broker) {
   put(cells.sync, whole(broker.in_sync));
   setClass(cells.sync, broker.in_sync < broker.replicas ? "num warn-text" : "num");
   put(cells.leads, whole(broker.leaders));
+  const size = stored.get(broker.broker_id);
+  put(cells.bytes, size ? bytes(size.stored_bytes) : "");
+  cells.bytes.title = size?.unknown ? `Unknown: ${size.unknown}` : "";
+  setClass(cells.bytes, size && size.stored_bytes === null ? "num dim" : "num");
   put(row.cordon, broker.cordoned ? "Uncordon" : "Cordon");
   const drain = drainOf(broker);
   put(row.drain, drain ? "Recommission" : "Decommission");

@@ -8,6 +8,7 @@ import { state } from "./state.js";
 
 const SHOWN = 10;
 const PAGE = 20;
+const POLL_MS = 2_000;
 const BASE = "/v1/reassignments";
 
 const running = el("div");
@@ -18,6 +19,9 @@ const summary = el("summary", {}, "Ended");
 const history = el("details", {}, summary, el("table", { class: "cards" }, head(["Move", "Outcome", "Partitions", "Ended"], [], "Actions"), ended));
 const pauseAll = button("Pause all", () => (state.pause?.all_paused ? change(pauseAll, "POST", `${BASE}:resume`, { said: "Moves go on" }) : change(pauseAll, "POST", `${BASE}:pause`, { said: "No move begins a further step" })));
 const paused = el("span", { class: "badge warn", hidden: true });
+const told = new Map(); // by move, what the stream has of the first ones alone: bytes and reasons
+let onView = [];
+let isLooking = false;
 let page = 0;
 let endedShown = SHOWN;
 const showMore = button("Show more", () => {
@@ -39,11 +43,30 @@ export function build() {
     el("span"),
     button("Later", () => turn(1)),
   );
+  setInterval(look, POLL_MS);
+}
+
+// The stream tells why the first moves wait. For others on view this asks, in one request.
+async function look() {
+  const asked = onView.filter((each) => !each.example).map((each) => each.move_id);
+  if (!asked.length || document.hidden || isLooking) return;
+  isLooking = true;
+  try {
+    const found = await ask("GET", `${BASE}:progress?ids=${asked.join()}`);
+    told.clear();
+    for (const each of found.moves) told.set(each.move_id, each);
+  } catch {
+    told.clear(); // No leader answers: nothing is known.
+  } finally {
+    isLooking = false;
+  }
+  document.dispatchEvent(new Event("looked"));
 }
 
 function turn(by) {
   page += by;
   update();
+  look();
 }
 
 export function update() {
@@ -57,7 +80,8 @@ export function update() {
   put(more.children[1], `Page ${page + 1} of ${pages}`);
   more.children[0].disabled = page === 0;
   more.children[2].disabled = page === pages - 1;
-  sync(running, now.slice(page * SHOWN, (page + 1) * SHOWN), (each) => each.move_id, make, show);
+  onView = now.slice(page * SHOWN, (page + 1) * SHOWN);
+  sync(running, onView.map((each) => (each.example ? each : { ...each, ...told.get(each.move_id) })), (each) => each.move_id, make, show);
   history.hidden = over.length === 0;
   put(summary, `Ended: ${whole((state.pause?.moves_total ?? all.length) - now.length)}`);
   sync(ended, over.slice(0, endedShown), (each) => each.move_id, makeEnded, showEnded);

@@ -6,7 +6,6 @@ import { button, byId, el, head, put, setClass, svg, sync } from "./dom.js";
 import { clock, duration, plural, whole } from "./format.js";
 import { state } from "./state.js";
 
-const IN_TOUCH_MS = 10_000;
 const WIDTH = 120;
 const HEIGHT = 24;
 
@@ -34,19 +33,17 @@ function table(body) {
   return el("table", { class: "cards" }, columns, body);
 }
 
-// How many controllers may fail, in words: [kind, number or null, sentence].
+// How many controllers may fail, as the rules of health say, in words: [kind, number or null, sentence].
 export function tolerance(quorum) {
   const voters = quorum.current_voters;
-  const majority = Math.floor(voters.length / 2) + 1;
+  const left = quorum.failure_tolerance;
   if (quorum.leader_id < 0) return ["bad", null, "No leader is known: changes wait until one is elected."];
-  if (!voters.some((each) => each.lag >= 0)) return ["warn", null, "The leader has not told yet how far the others are."];
-  const behind = voters.filter((each) => each.lag < 0 || each.lag_time_ms > IN_TOUCH_MS);
-  const left = voters.length - behind.length - majority;
+  if (left === null) return ["warn", null, "The leader has not told yet how far the others are."];
+  const behind = voters.filter((each) => !each.reachable);
   const names = behind.map((each) => each.replica_id).join(", ");
   const because = behind.length ? ` Controller${behind.length > 1 ? "s" : ""} ${names} ${behind.length > 1 ? "are" : "is"} out of touch.` : "";
   if (left > 0) return ["good", left, `${left} of ${voters.length} controllers may fail, and changes go on.${because}`];
-  if (left === 0) return [voters.length > 1 && behind.length ? "bad" : "warn", 0, `No controller may fail now.${because || ` A quorum of ${voters.length} needs ${majority}.`}`];
-  return ["bad", 0, `No majority is in touch: nothing can be changed.${because}`];
+  return [voters.length > 1 && behind.length ? "bad" : "warn", 0, `No controller may fail now.${because || " The quorum needs every voter."}`];
 }
 
 export function update() {
@@ -99,7 +96,7 @@ function show(row, replica) {
   setClass(cells.role, BADGES[replica.status] ?? "badge");
   put(cells.end, replica.log_end_offset < 0 ? "unknown" : whole(replica.log_end_offset));
   put(cells.lag, isKnown ? whole(replica.lag) : "unknown");
-  const isLate = replica.lag_time_ms > IN_TOUCH_MS;
+  const isLate = replica.reachable === false;
   const isLeader = replica.status === "leader";
   put(cells.time, isLeader ? "leads" : replica.lag_time_ms < 0 ? (isKnown ? "never caught up" : "unknown") : replica.lag_time_ms < 1000 ? "in touch" : duration(replica.lag_time_ms));
   setClass(cells.time, isLate ? "num bad-text" : isLeader ? "num dim" : "num");
