@@ -140,12 +140,6 @@ HELD_PARTITIONS_NAMED_MAX: Final = 3
 UNSAFE_PARTITIONS_SHOWN_MAX: Final = 1_000
 """Unsafe partitions that an answer lists; the others are counted."""
 
-AT_RISK_LOOKED_AT_MAX: Final = 5_000
-"""Under-replicated partitions that one answer compares with their min ISR: 20 ms, in slices."""
-
-AT_RISK_SHOWN_MAX: Final = 100
-"""Partitions at risk that an answer lists; the others are counted."""
-
 PRODUCER_IDS_PER_BLOCK: Final = 1_000
 PRODUCER_ID_MAX: Final = 2**63 - 1
 

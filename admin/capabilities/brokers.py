@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER
+from admin.capabilities.paging import Page, PageRequest
 from admin.capabilities.schema import (
     Answer,
     AsOfOffset,
@@ -26,6 +27,7 @@ from statemachine.image.image import Image
 from statemachine.records import kafka_records
 from statemachine.slices import Slices
 
+BrokerState = Literal["alive", "stopping", "fenced"]
 BrokerIds = Annotated[tuple[BrokerId, ...], Meta(description="Ids of brokers, each once")]
 
 
@@ -34,7 +36,7 @@ class Broker(Answer, frozen=True, kw_only=True):
 
     broker_id: BrokerId
     broker_epoch: int
-    state: Literal["alive", "stopping", "fenced"]
+    state: BrokerState
     cordoned: Annotated[bool, Meta(description="True if it gets no new replicas")]
     to_be_unregistered: Annotated[
         bool, Meta(description="True if it is to be unregistered once empty and fenced")
@@ -45,10 +47,9 @@ class Broker(Answer, frozen=True, kw_only=True):
     leaders: int
 
 
-class Brokers(Answer, frozen=True, kw_only=True):
+class Brokers(Page, frozen=True, kw_only=True):
     """Brokers in order of id."""
 
-    as_of_offset: AsOfOffset
     brokers: tuple[Broker, ...]
 
 
@@ -58,22 +59,39 @@ class DescribedBroker(Broker, frozen=True, kw_only=True):
     as_of_offset: AsOfOffset
 
 
-class ListBrokers(Request[Brokers], frozen=True, kw_only=True):
+class ListBrokers(PageRequest[Brokers], frozen=True, kw_only=True):
     """List all registered brokers, alive or not."""
+
+    state: Annotated[
+        tuple[BrokerState, ...], Meta(description="In any of these states; empty: all")
+    ] = ()
+    cordoned: Annotated[bool | None, Meta(description="Those that are, or are not; null: all")] = (
+        None
+    )
 
     NAME = "brokers.list"
     NEEDS = DESCRIBE_CLUSTER
     ROUTES = (Route("GET", "/v1/brokers"),)
     FAILING = "the brokers cannot be described"
+    ITEMS = "brokers"
 
     async def answer(self, context: Context) -> Brokers:
-        return await context.read(
-            lambda image: Brokers(
-                as_of_offset=image.end_offset,
-                brokers=tuple(
-                    [broker_of(image, each) for _, each in sorted(image.brokers.items())]
-                ),
-            )
+        return await context.read(self._page)
+
+    def _page(self, image: Image) -> Brokers:
+        cut = self.cut(
+            [
+                broker_id
+                for broker_id, each in image.brokers.items()
+                if (not self.state or _state(each) in self.state)
+                and self.cordoned in (None, each.cordoned)
+            ]
+        )
+        return Brokers(
+            as_of_offset=image.end_offset,
+            total=cut.total,
+            next_page_token=cut.next_page_token,
+            brokers=tuple([broker_of(image, image.brokers[each]) for each in cut.shown]),
         )
 
 
@@ -229,11 +247,10 @@ def broker_of(image: Image, broker: kafka_records.RegisterBroker) -> Broker:
 
 def _fields(image: Image, broker: kafka_records.RegisterBroker) -> dict[str, Any]:
     index = image.index
-    running = "alive" if broker.stopping_at is None else "stopping"
     return {
         "broker_id": broker.broker_id,
         "broker_epoch": broker.broker_epoch,
-        "state": "fenced" if broker.fenced else running,
+        "state": _state(broker),
         "cordoned": broker.cordoned,
         "to_be_unregistered": broker.leaving,
         "rack": broker.rack,
@@ -241,6 +258,12 @@ def _fields(image: Image, broker: kafka_records.RegisterBroker) -> dict[str, Any
         "in_sync": index.count(index.isr_of, broker.broker_id),
         "leaders": index.count(index.leader_of, broker.broker_id),
     }
+
+
+def _state(broker: kafka_records.RegisterBroker) -> BrokerState:
+    if broker.fenced:
+        return "fenced"
+    return "alive" if broker.stopping_at is None else "stopping"
 
 
 def _one(image: Image, broker_id: int) -> DescribedBroker | Refusal:

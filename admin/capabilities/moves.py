@@ -1,14 +1,14 @@
 """Moves that exist: list, describe, pause, resume, cancel, roll back, order and throttle them."""
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Generic, Literal, TypeVar
 
-import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, convert
 from msgspec.structs import asdict, replace
+from pyroaring import BitMap
 
 from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER
+from admin.capabilities.paging import PAGE_SIZE, Cut, Page, PageRequest
 from admin.capabilities.schema import (
     Answer,
     AsOfOffset,
@@ -23,10 +23,17 @@ from admin.capabilities.schema import (
     Route,
     names_of,
     refused,
+    unless_refused,
 )
 from admin.model import PartitionId
 from controller.apis import reassignments
-from controller.apis.reassignments import PARTITIONS_SHOWN_MAX, MoveAnswer, MoveCommand, alter_moves
+from controller.apis.reassignments import (
+    PARTITIONS_SHOWN_MAX,
+    PROGRESS_US,
+    MoveAnswer,
+    MoveCommand,
+    alter_moves,
+)
 from controller.move_requests import BytesPerS, KnownBytes, OngoingReassignment, TimeLeftMs
 from statemachine.commands import AlterMove as AlterCommand
 from statemachine.commands import CancelMoves as CancelCommand
@@ -41,19 +48,24 @@ from statemachine.commands import RollBackMove as RollBackCommand
 from statemachine.configs.resources import KINDS
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
+from statemachine.image.partition_index import first_after
 from statemachine.image.partition_table import Topic
 from statemachine.limits import THROTTLE_BYTES_PER_S_MAX
 from statemachine.reassignment.copies import CopyLookup, move_copies, no_report, partition_copies
 from statemachine.reassignment.idempotency import refused_first
+from statemachine.reassignment.move import Move as ImageMove
 from statemachine.reassignment.move import OwnedKey
 from statemachine.reassignment.move_queries import (
     MoveSummary,
+    in_states,
     partitions_of_move,
     summaries,
     summary_of,
 )
+from statemachine.reassignment.progress import State
 from statemachine.records.codec import plan_of
 from statemachine.records.own_records import MoveOptions
+from statemachine.slices import Slices
 from statemachine.vocabulary import MoveKind, MoveState
 
 A_co = TypeVar("A_co", covariant=True)
@@ -61,12 +73,16 @@ C = TypeVar("C", bound=MoveOptions)
 
 LIST_MOVES: Final = "metaquorum moves list"
 BASE: Final = "/v1/reassignments"
-PAGE_SIZE: Final = 100
 RESULTS_LISTED_MAX: Final = 5_000
 """Partitions that the answer to a change lists, refused ones first."""
 LOST_SHOWN_MAX: Final = 20
 """Configurations of a throttle lost to users that an answer names."""
 
+MoveStateName = Literal[
+    "running", "paused", "paused-by-itself", "completed", "cancelled", "superseded", "gone"
+]
+"""The states of a running move, and its outcomes."""
+RUNNING: Final[tuple[MoveStateName, ...]] = ("running", "paused", "paused-by-itself")
 Priority = Annotated[
     int,
     Meta(ge=-(2**31), le=2**31 - 1, description="Moves with a higher one step first"),
@@ -98,7 +114,7 @@ class Move(Answer, frozen=True, kw_only=True):
     move_id: int
     kind: str
     name: str | None
-    state: Annotated[str, Meta(description="running, paused, paused-by-itself, or how it ended")]
+    state: MoveStateName
     ended: bool
     since_ms: int
     changed_by: Annotated[str | None, Meta(description="Who asked for the state")]
@@ -144,22 +160,18 @@ class DescribedMove(MoveProgress, frozen=True, kw_only=True):
     partitions_not_shown: int
 
 
-class Moves(Answer, frozen=True, kw_only=True):
+class Moves(Page, frozen=True, kw_only=True):
     """Moves in the order in which they began."""
 
-    as_of_offset: AsOfOffset
     all_paused: Pause | None
     moves: tuple[Move, ...]
 
 
-class MovePartitions(Answer, frozen=True, kw_only=True):
+class MovePartitions(Page, frozen=True, kw_only=True):
     """A page of the partitions that are still in a move."""
 
-    as_of_offset: AsOfOffset
     move_id: int
-    total: int
     partitions: tuple[OngoingReassignment, ...]
-    next_page_token: Annotated[str | None, Meta(description="null: this is the last page")]
 
 
 class MovedPartition(Struct, frozen=True, kw_only=True, array_like=True):
@@ -241,20 +253,39 @@ class NewMove(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
         return replace(command, throttle_bytes_per_s=self.throttle_bytes_per_s)
 
 
-class ListMoves(Request[Moves], frozen=True, kw_only=True):
-    """List running moves, and ended ones that the controller still remembers."""
+class ListMoves(PageRequest[Moves], frozen=True, kw_only=True):
+    """List running moves, and ended ones that the controller still remembers.
+
+    The last 1,000 that ended are remembered, for at most seven days.
+    """
+
+    state: Annotated[
+        tuple[MoveStateName, ...], Meta(description="In any of these states; empty: all")
+    ] = ()
 
     NAME = "moves.list"
     NEEDS = DESCRIBE_CLUSTER
+    ROUTES = (Route("GET", BASE),)
     FAILING = "the moves cannot be described"
+    ITEMS = "moves"
 
     async def answer(self, context: Context) -> Moves:
-        return await context.read(
-            lambda image: Moves(
-                as_of_offset=image.end_offset,
-                all_paused=pause_of(image),
-                moves=tuple([move_of(each) for each in summaries(image)]),
-            )
+        return await context.read(self._page)
+
+    def _page(self, image: Image) -> Moves:
+        cut = self.cut(
+            [
+                each.id
+                for each in image.moves.values()
+                if not self.state or _state(each) in self.state
+            ]
+        )
+        return Moves(
+            as_of_offset=image.end_offset,
+            total=cut.total,
+            next_page_token=cut.next_page_token,
+            all_paused=pause_of(image),
+            moves=tuple([move_of(each) for each in summaries(image, cut.shown)]),
         )
 
 
@@ -273,43 +304,62 @@ class DescribeMove(Request[DescribedMove], frozen=True, kw_only=True):
         return await context.read(lambda image: described(image, self.move_id, report_of))
 
 
-class DescribeMovePartitions(Request[MovePartitions], frozen=True, kw_only=True):
+class PartitionsRequest(PageRequest[A_co], Generic[A_co], frozen=True, kw_only=True):
+    """A request for a page of partitions under reassignment."""
+
+    page_size: Annotated[
+        int, Meta(ge=1, le=PARTITIONS_SHOWN_MAX, description="Partitions on a page, at most")
+    ] = PAGE_SIZE
+    state: Annotated[tuple[State, ...], Meta(description="In any of these states; empty: all")] = ()
+
+    ITEMS = "partitions"
+    POSITION = tuple[str, PartitionNumber]
+
+    def listed(
+        self, image: Image, keys: BitMap, report_of: CopyLookup
+    ) -> Slices[tuple[tuple[OngoingReassignment, ...], Cut[tuple[str, int]]]]:
+        """The page of the partitions with these keys that are in the states asked for."""
+        index = image.index
+        if self.state:
+            keys = yield from in_states(image, keys, self.state)
+        found = first_after(index, index.topics(keys), keys, self.after, self.page_size + 1)
+        cut = self.cut_off([(topic.name, number) for topic, number in found], len(keys))
+        partitions = []
+        for topic, number in found[: len(cut.shown)]:
+            partitions.append(moving(image, topic, number, report_of))
+            yield PROGRESS_US
+        return tuple(partitions), cut
+
+
+class DescribeMovePartitions(PartitionsRequest[MovePartitions], frozen=True, kw_only=True):
     """Describe the partitions that are still in a move, page by page."""
 
     move_id: MoveId
-    page_size: Annotated[int, Meta(ge=1, le=PARTITIONS_SHOWN_MAX)] = PAGE_SIZE
-    page_token: Annotated[
-        str | None, Meta(description="`next_page_token` of the page before; null: the first page")
-    ] = None
 
     NAME = "moves.partitions"
     NEEDS = DESCRIBE_CLUSTER
-    ROUTES = (
-        Route("GET", f"{BASE}/{{id}}/partitions", id="move_id", query=("page_size", "page_token")),
-    )
+    ROUTES = (Route("GET", f"{BASE}/{{id}}/partitions", id="move_id"),)
     FAILING = "the partitions of move {0.move_id} cannot be described"
 
     async def answer(self, context: Context) -> MovePartitions:
         report_of = context.service.controller.reported_copies()
-        return await context.read(
-            lambda image: page(image, self.move_id, self.after, self.page_size, report_of)
+        found = await context.service.read_long(
+            lambda image: self._page(image, report_of), stale=context.stale
         )
+        return unless_refused(found.value)
 
-    def contradiction(self) -> str | None:
-        try:
-            _ = self.after
-        except ValueError:
-            right = "take next_page_token from the page before"
-            return f"page_token {self.page_token!r} is invalid; {right}"
-        return None
-
-    @property
-    def after(self) -> tuple[str, int] | None:
-        """The topic and number of the partition in front of the page; raises `ValueError`."""
-        if self.page_token is None:
-            return None
-        place = urlsafe_b64decode(self.page_token + "=" * (-len(self.page_token) % 4))
-        return msgspec.json.decode(place, type=tuple[str, PartitionNumber])
+    def _page(self, image: Image, report_of: CopyLookup) -> Slices[MovePartitions | Refusal]:
+        if self.move_id not in image.moves:
+            return _not_listed(self.move_id)
+        keys = image.index.keys_of_move(self.move_id)
+        partitions, cut = yield from self.listed(image, keys, report_of)
+        return MovePartitions(
+            as_of_offset=image.end_offset,
+            total=cut.total,
+            next_page_token=cut.next_page_token,
+            move_id=self.move_id,
+            partitions=tuple([replace(each, move_id=UNSET) for each in partitions]),
+        )
 
 
 class DescribeMovePlan(Request[MovePlan], frozen=True, kw_only=True):
@@ -555,32 +605,12 @@ def described(
     return DescribedMove(
         as_of_offset=image.end_offset,
         all_paused=pause_of(image),
-        partitions=tuple([_moving(image, *each, report_of) for each in found]),
+        partitions=tuple(
+            [replace(moving(image, *each, report_of), move_id=UNSET) for each in found]
+        ),
         partitions_not_shown=max(0, summary.waiting + summary.stepping - len(found)),
         **asdict(move_of(summary)),
         **copies,
-    )
-
-
-def page(
-    image: Image,
-    move_id: int,
-    after: tuple[str, int] | None,
-    size: int,
-    report_of: CopyLookup = no_report,
-) -> MovePartitions | Refusal:
-    """The partitions of a move after a position, in order of topic and number."""
-    summary = summary_of(image, move_id)
-    if summary is None:
-        return _not_listed(move_id)
-    found = partitions_of_move(image, move_id, after, size + 1)
-    partitions = tuple([_moving(image, *each, report_of) for each in found[:size]])
-    return MovePartitions(
-        as_of_offset=image.end_offset,
-        move_id=move_id,
-        total=summary.waiting + summary.stepping,
-        partitions=partitions,
-        next_page_token=_token(partitions[-1]) if len(found) > size else None,
     )
 
 
@@ -617,20 +647,6 @@ class WholePlan(Struct, frozen=True, kw_only=True):
     gone: int
 
 
-async def every_partition(
-    ask: Callable[[DescribeMovePartitions], Awaitable[MovePartitions]], move_id: int
-) -> tuple[OngoingReassignment, ...]:
-    """Read all pages of the partitions of a move, one after the other."""
-    asked = DescribeMovePartitions(move_id=move_id, page_size=PARTITIONS_SHOWN_MAX)
-    partitions: list[OngoingReassignment] = []
-    while True:
-        found = await ask(asked)
-        partitions += found.partitions
-        if found.next_page_token is None:
-            return tuple(partitions)
-        asked = replace(asked, page_token=found.next_page_token)
-
-
 async def whole_plan(
     ask: Callable[[DescribeMovePlan], Awaitable[MovePlan]], move_id: int
 ) -> WholePlan:
@@ -647,12 +663,6 @@ async def whole_plan(
     return WholePlan(targets=targets, originals=originals, gone=gone)
 
 
-def _token(last: OngoingReassignment) -> str:
-    """The token of the page after this partition; it stays valid if the partition is deleted."""
-    place = msgspec.json.encode([last.topic, last.partition])
-    return urlsafe_b64encode(place).decode().rstrip("=")
-
-
 def pause_of(image: Image) -> Pause | None:
     """The pause of all moves, or None."""
     paused = image.all_paused
@@ -662,13 +672,12 @@ def pause_of(image: Image) -> Pause | None:
 def move_of(summary: MoveSummary) -> Move:
     """The move of this summary."""
     move, begun = summary.move, summary.move.begun
-    outcome, ended = move.outcome, move.ended
-    state = MoveState(move.state).name if outcome is None else outcome.name
+    ended = move.ended
     return Move(
         move_id=move.id,
         kind=_word(MoveKind(begun.kind).name),
         name=begun.name or None,
-        state=_word(state),
+        state=_state(move),
         ended=ended is not None,
         since_ms=move.since_ms if ended is None else ended.at_ms,
         changed_by=(move.who if ended is None else "") or None,
@@ -688,6 +697,12 @@ def move_of(summary: MoveSummary) -> Move:
         gone=move.left.gone,
         refused=begun.refused,
     )
+
+
+def _state(move: ImageMove) -> MoveStateName:
+    outcome = move.outcome
+    state = MoveState(move.state).name if outcome is None else outcome.name
+    return _word(state)  # type: ignore[return-value]
 
 
 def _config_name(key: OwnedKey) -> str:
@@ -711,14 +726,13 @@ def copies_of(image: Image, move_id: int, report_of: CopyLookup) -> dict[str, An
     }
 
 
-def _moving(image: Image, topic: Topic, number: int, report_of: CopyLookup) -> OngoingReassignment:
-    """Describe a partition of a move that the caller knows."""
+def moving(image: Image, topic: Topic, number: int, report_of: CopyLookup) -> OngoingReassignment:
+    """Describe a partition under reassignment with its progress and time left."""
     partition = topic.partition(number)
     assert partition is not None, f"{topic.name}-{number} is in a move, and does not exist"
     copies = partition_copies(topic.topic_id, number, partition, report_of)
     return replace(
         reassignments.described(image, topic, number, partition, report_of),
-        move_id=UNSET,
         time_left_ms=None if copies is None else copies.time_left_ms,
     )
 

@@ -1,11 +1,12 @@
 """The quorum of controllers: describe it, choose its voters, transfer its lead."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
 from admin.capabilities.needs import ALTER_CLUSTER, ALTER_VOTERS, DESCRIBE_CLUSTER
+from admin.capabilities.paging import Page, PageRequest
 from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route, refused
 from admin.monitoring.health_rules import Member, tolerance
 from controller.quorum_description import (
@@ -37,6 +38,9 @@ FailureTolerance = Annotated[
 ]
 
 
+ReplicaStatus = Literal["leader", "follower", "observer"]
+
+
 class Endpoint(Answer, frozen=True, kw_only=True):
     """An address at which a replica listens."""
 
@@ -50,7 +54,7 @@ class Replica(Answer, frozen=True, kw_only=True):
 
     replica_id: int
     directory_id: str
-    status: Annotated[str, Meta(description="leader, follower or observer")]
+    status: ReplicaStatus
     log_end_offset: int
     lag: Annotated[int, Meta(description="Records behind the leader")]
     lag_time_ms: int
@@ -80,6 +84,12 @@ class Quorum(Answer, frozen=True, kw_only=True):
     full_disks: Annotated[
         tuple[int, ...], Meta(description="Nodes without disk space; each knows of itself alone")
     ]
+
+
+class Replicas(Page, frozen=True, kw_only=True):
+    """Voters and observers in order of id."""
+
+    replicas: tuple[Replica, ...]
 
 
 class Voters(Answer, frozen=True, kw_only=True):
@@ -138,6 +148,36 @@ class DescribeQuorum(Request[Quorum], frozen=True, kw_only=True):
 
     async def answer(self, context: Context) -> Quorum:
         return quorum_of(await context.service.describe_quorum(stale=context.stale))
+
+
+class ListReplicas(PageRequest[Replicas], frozen=True, kw_only=True):
+    """List the voters and observers and their progress."""
+
+    status: Annotated[
+        tuple[ReplicaStatus, ...], Meta(description="With any of these; empty: all")
+    ] = ()
+
+    NAME = "quorum.replicas"
+    NEEDS = DESCRIBE_CLUSTER
+    ROUTES = (Route("GET", "/v1/quorum/replicas"),)
+    ASKS_WHO_LEADS = True
+    FAILING = "the replicas cannot be listed"
+    ITEMS = "replicas"
+
+    async def answer(self, context: Context) -> Replicas:
+        found = quorum_of(await context.service.describe_quorum(stale=context.stale))
+        replicas = {
+            each.replica_id: each
+            for each in (*found.current_voters, *found.observers)
+            if not self.status or each.status in self.status
+        }
+        cut = self.cut(replicas)
+        return Replicas(
+            as_of_offset=found.as_of_offset,
+            total=cut.total,
+            next_page_token=cut.next_page_token,
+            replicas=tuple([replicas[each] for each in cut.shown]),
+        )
 
 
 class DescribeVoters(Request[Voters], frozen=True, kw_only=True):
@@ -314,7 +354,7 @@ def quorum_of(found: QuorumDescription) -> Quorum:
 def _replicas(
     found: QuorumDescription,
     replicas: Sequence[ReplicaInfo],
-    status: str,
+    status: ReplicaStatus,
     reachable: Mapping[int, bool | None],
 ) -> tuple[Replica, ...]:
     leader = found.leader

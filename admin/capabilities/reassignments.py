@@ -8,14 +8,24 @@ from typing import Annotated
 
 from msgspec import Meta
 from msgspec.structs import replace
+from pyroaring import BitMap
 
-from admin.capabilities.moves import NewMove, PartitionResult, Priority
+from admin.capabilities.moves import (
+    BASE,
+    NewMove,
+    PartitionResult,
+    PartitionsRequest,
+    Priority,
+)
 from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER
-from admin.capabilities.schema import Answer, AsOfOffset, Context, Repeated, Request
+from admin.capabilities.paging import Page
+from admin.capabilities.schema import Answer, Context, Repeated, Route
 from admin.model import Assignment
-from controller.apis.reassignments import read_reassignments
 from controller.move_requests import OngoingReassignment, with_idempotency_key, wrong_name
 from statemachine.commands import AlterReassignments, ReassignmentsAltered
+from statemachine.image.image import Image
+from statemachine.reassignment.copies import CopyLookup
+from statemachine.slices import Slices
 
 
 class AssignedPartition(PartitionResult, frozen=True, kw_only=True):
@@ -68,28 +78,41 @@ class BeginMove(NewMove[BegunMove], frozen=True, kw_only=True):
         return begun(await context.service.carry_out(keyed, ReassignmentsAltered, who=context.who))
 
 
-class Reassignments(Answer, frozen=True, kw_only=True):
-    """The partitions under reassignment, in order."""
+class Reassignments(Page, frozen=True, kw_only=True):
+    """The partitions under reassignment, in the order of topic and number."""
 
-    as_of_offset: AsOfOffset
-    reassignments: tuple[OngoingReassignment, ...]
+    partitions: tuple[OngoingReassignment, ...]
 
 
-class ListReassignments(Request[Reassignments], frozen=True, kw_only=True):
-    """List the partitions under reassignment."""
+class ListReassignments(PartitionsRequest[Reassignments], frozen=True, kw_only=True):
+    """List the partitions under reassignment, in moves or not."""
 
-    partitions: Annotated[
-        dict[str, tuple[int, ...]] | None,
-        Meta(description="Numbers of partitions by topic; null: all"),
-    ] = None
+    topic: Annotated[str | None, Meta(description="Of this topic")] = None
 
     NAME = "reassignments.list"
     NEEDS = DESCRIBE_CLUSTER
+    ROUTES = (Route("GET", f"{BASE}/partitions"),)
     FAILING = "reassignments cannot be listed"
 
     async def answer(self, context: Context) -> Reassignments:
-        found = await read_reassignments(context.service, self.partitions, stale=context.stale)
-        return Reassignments(as_of_offset=found.offset, reassignments=found.value)
+        report_of = context.service.controller.reported_copies()
+        found = await context.service.read_long(
+            lambda image: self._page(image, report_of), stale=context.stale
+        )
+        return found.value
+
+    def _page(self, image: Image, report_of: CopyLookup) -> Slices[Reassignments]:
+        keys = image.index.moving
+        if self.topic is not None:
+            topic = image.topic_named(self.topic)
+            keys = keys & BitMap([] if topic is None else topic.keys)
+        partitions, cut = yield from self.listed(image, keys, report_of)
+        return Reassignments(
+            as_of_offset=image.end_offset,
+            total=cut.total,
+            next_page_token=cut.next_page_token,
+            partitions=partitions,
+        )
 
 
 def command_of(request: BeginMove) -> AlterReassignments:

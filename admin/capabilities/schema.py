@@ -115,6 +115,11 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
         return None
 
     @classmethod
+    def parameters(cls, route: Route) -> Mapping[str, str]:
+        """The fields of a request on this route by the names of the query parameters."""
+        return route.parameters
+
+    @classmethod
     def may_be_stale(cls) -> bool:
         """True if a stale answer may be asked for."""
         return cls.STALE and not cls.CHANGES

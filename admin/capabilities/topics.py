@@ -1,10 +1,12 @@
 """Topics: list, create, describe, give more partitions and other configurations, delete."""
 
-from heapq import nsmallest
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
+from pyroaring import BitMap
 
 from admin.capabilities.configs import AlterConfigs, DescribedConfigs, described
 from admin.capabilities.needs import (
@@ -17,16 +19,19 @@ from admin.capabilities.needs import (
     DESCRIBE_TOPIC_CONFIGS,
     Needs,
 )
+from admin.capabilities.paging import Page, PageRequest
+from admin.capabilities.partitions import States, TopicPartition, fields_of
 from admin.capabilities.schema import (
     A_co,
     Answer,
-    AsOfOffset,
     BrokerId,
     Context,
     DryRun,
+    PartitionNumber,
     Request,
     Route,
     check_part,
+    unless_refused,
 )
 from controller.apis.topics import new_topic_id
 from quorum.core.vocabulary import uuid_to_text
@@ -42,12 +47,11 @@ from statemachine.commands import (
 )
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
-from statemachine.partitions.registration import PartitionRegistration
+from statemachine.partitions.partition_health import PartitionState, in_states
+from statemachine.slices import Slices
 from statemachine.vocabulary import TOPIC_RESOURCE
 
 BASE: Final = "/v1/topics"
-PAGE_SIZE: Final = 100
-PAGE_SIZE_MAX: Final = 1_000
 _DEFAULT: Final = -1
 """In Kafka's requests: the setting of the cluster decides."""
 
@@ -66,34 +70,18 @@ class ListedTopic(Answer, frozen=True, kw_only=True):
     replication_factor: Annotated[int, Meta(description="Replicas of its first partition")]
 
 
-class Topics(Answer, frozen=True, kw_only=True):
+class Topics(Page, frozen=True, kw_only=True):
     """Topics in the order of their names."""
 
-    as_of_offset: AsOfOffset
-    total: Annotated[int, Meta(description="Topics whose names begin like this")]
     topics: tuple[ListedTopic, ...]
-    next_after: Annotated[str | None, Meta(description="null: this is the last page")]
 
 
-class TopicPartition(Answer, frozen=True, kw_only=True):
-    """A partition of a topic."""
-
-    partition: int
-    leader: Annotated[int | None, Meta(description="null: it has none")]
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-
-
-class DescribedTopic(Answer, frozen=True, kw_only=True):
+class DescribedTopic(Page, frozen=True, kw_only=True):
     """A topic and a page of its partitions."""
 
-    as_of_offset: AsOfOffset
     name: str
     topic_id: str
-    total: Annotated[int, Meta(description="Its partitions")]
     partitions: tuple[TopicPartition, ...]
-    next_after: Annotated[int | None, Meta(description="null: this is the last page")]
 
 
 class CreatedTopic(Answer, frozen=True, kw_only=True):
@@ -119,30 +107,36 @@ class TopicConfigs(DescribedConfigs, frozen=True, kw_only=True):
     name: str
 
 
-class ListTopics(Request[Topics], frozen=True, kw_only=True):
-    """List topics by name, page by page."""
+class ListTopics(PageRequest[Topics], frozen=True, kw_only=True):
+    """List topics by name."""
 
     prefix: Annotated[str, Meta(description="The beginning of the names")] = ""
-    after: Annotated[str, Meta(description="`next_after` of the page before")] = ""
-    page_size: Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX)] = PAGE_SIZE
+    state: Annotated[
+        tuple[PartitionState, ...],
+        Meta(description="With a partition in any of these states; empty: all"),
+    ] = ()
 
     NAME = "topics.list"
     NEEDS = DESCRIBE_CLUSTER
-    ROUTES = (Route("GET", BASE, query=("prefix", "after", "page_size")),)
+    ROUTES = (Route("GET", BASE),)
     FAILING = "the topics cannot be listed"
+    ITEMS = "topics"
+    POSITION = str
 
     async def answer(self, context: Context) -> Topics:
-        return await context.read(self._page)
+        return (await context.service.read_long(self._page, stale=context.stale)).value
 
-    def _page(self, image: Image) -> Topics:
-        begins = [name for name in image.topic_ids if name.startswith(self.prefix)]
-        names = nsmallest(self.page_size + 1, (name for name in begins if name > self.after))
-        shown = names[: self.page_size]
+    def _page(self, image: Image) -> Slices[Topics]:
+        names: Iterable[str] = image.topic_ids
+        if self.state:
+            found = image.index.topics((yield from in_states(image, self.state)))
+            names = [topic.name for topic in found]
+        cut = self.cut([name for name in names if name.startswith(self.prefix)])
         return Topics(
             as_of_offset=image.end_offset,
-            total=len(begins),
-            topics=tuple([_listed(image, name) for name in shown]),
-            next_after=shown[-1] if len(names) > len(shown) else None,
+            total=cut.total,
+            next_page_token=cut.next_page_token,
+            topics=tuple([_listed(image, name) for name in cut.shown]),
         )
 
 
@@ -158,38 +152,55 @@ class _OfTopic(Request[A_co], frozen=True, kw_only=True):
         return super().needs().on(self.name)
 
 
-class DescribeTopic(_OfTopic[DescribedTopic], frozen=True, kw_only=True):
+class DescribeTopic(PageRequest[DescribedTopic], frozen=True, kw_only=True):
     """Describe a topic and its partitions, page by page."""
 
-    after: Annotated[int, Meta(ge=-1, description="`next_after` of the page before")] = -1
-    page_size: Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX)] = PAGE_SIZE
+    name: TopicName
+    state: States = ()
 
     NAME = "topics.describe"
     NEEDS = DESCRIBE_TOPIC
-    ROUTES = (Route("GET", f"{BASE}/{{id}}", id="name", query=("after", "page_size")),)
+    ROUTES = (Route("GET", f"{BASE}/{{id}}", id="name"),)
     ERRORS = (Error.UNKNOWN_TOPIC_OR_PARTITION,)
+    ITEMS = "partitions"
+    POSITION = PartitionNumber
+
+    def needs(self) -> Needs:
+        """The right on this topic."""
+        return self.NEEDS.on(self.name)
 
     def failing(self) -> str:
         return f"topic {self.name} cannot be described"
 
     async def answer(self, context: Context) -> DescribedTopic:
-        return await context.read(self._page)
+        found = await context.service.read_long(self._page, stale=context.stale)
+        return unless_refused(found.value)
 
-    def _page(self, image: Image) -> DescribedTopic | Refusal:
+    def _page(self, image: Image) -> Slices[DescribedTopic | Refusal]:
         topic = image.topic_named(self.name)
         if topic is None:
             return _unknown(self.name)
-        total = len(topic.partitions)
-        numbers = range(self.after + 1, min(self.after + 1 + self.page_size, total))
+        numbers: Sequence[int] = range(len(topic.partitions))
+        if self.state:
+            keys = (yield from in_states(image, self.state)) & BitMap(topic.keys)
+            numbers = image.index.numbers(keys)
+        begin = 0 if self.after is None else bisect_right(numbers, self.after)
+        cut = self.cut_off(numbers[begin : begin + self.page_size + 1], len(numbers))
         # A page must not evict partitions from the cache of rows.
-        found = [(number, topic.partitions.peek(number)) for number in numbers]
+        rows = [(number, topic.partitions.peek(number)) for number in cut.shown]
         return DescribedTopic(
             as_of_offset=image.end_offset,
             name=self.name,
             topic_id=uuid_to_text(topic.topic_id),
-            total=total,
-            partitions=tuple([_partition(each, one) for each, one in found if one is not None]),
-            next_after=numbers[-1] if numbers and numbers[-1] + 1 < total else None,
+            total=cut.total,
+            next_page_token=cut.next_page_token,
+            partitions=tuple(
+                [
+                    TopicPartition(**fields_of(image, topic, number, row))
+                    for number, row in rows
+                    if row is not None
+                ]
+            ),
         )
 
 
@@ -350,16 +361,6 @@ class AlterTopicConfigs(AlterConfigs[ChangedTopic], frozen=True, kw_only=True):
     async def answer(self, context: Context) -> ChangedTopic:
         await self.alter(context, (TOPIC_RESOURCE, self.name))
         return ChangedTopic(name=self.name, dry_run=self.dry_run)
-
-
-def _partition(number: int, partition: PartitionRegistration) -> TopicPartition:
-    return TopicPartition(
-        partition=number,
-        leader=None if partition.leader < 0 else partition.leader,
-        leader_epoch=partition.leader_epoch,
-        replicas=partition.replicas,
-        in_sync=partition.isr,
-    )
 
 
 def _unknown(name: str) -> Refusal:

@@ -45,8 +45,10 @@ def command() -> None:
 async def list_(target: Target, stale: bool, output: str) -> None:
     """List all registered brokers with their state and replicas."""
     from admin.capabilities.brokers import ListBrokers
+    from admin.capabilities.paging import PAGE_SIZE_MAX, every_page
 
-    found = await target.ask(ListBrokers(), stale=stale)
+    asked = ListBrokers(page_size=PAGE_SIZE_MAX)
+    found = await every_page(lambda page: target.ask(page, stale=stale), asked)
     show(found, output, lambda found: listed(found.brokers))
 
 

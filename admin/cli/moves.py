@@ -49,13 +49,12 @@ def command() -> None:
 @output_option
 async def list_(target: Target, running: bool, stale: bool, output: str) -> None:
     """List running moves, and ended ones that the controller still remembers."""
-    from msgspec.structs import replace
+    from admin.capabilities.moves import RUNNING, ListMoves
+    from admin.capabilities.paging import PAGE_SIZE_MAX, every_page
 
-    from admin.capabilities.moves import ListMoves
-
-    found = await target.ask(ListMoves(), stale=stale)
-    kept = tuple(each for each in found.moves if not (running and each.ended))
-    show(replace(found, moves=kept), output, lambda found: listed(found, running=running))
+    asked = ListMoves(page_size=PAGE_SIZE_MAX, state=RUNNING if running else ())
+    found = await every_page(lambda page: target.ask(page, stale=stale), asked)
+    show(found, output, lambda found: listed(found, running=running))
 
 
 @command.command("show")
@@ -68,12 +67,16 @@ async def show_one(target: Target, id: int, everything: bool, stale: bool, outpu
     """Show a move and its partitions: step, state, bytes left, reason to wait."""
     from msgspec.structs import replace
 
-    from admin.capabilities.moves import DescribeMove, every_partition
+    from admin.capabilities.moves import DescribeMove, DescribeMovePartitions
+    from admin.capabilities.paging import every_page
+    from controller.apis.reassignments import PARTITIONS_SHOWN_MAX
 
     async with target.client() as client:
         move = await client.ask(DescribeMove(move_id=id), stale=stale)
         if everything and move.partitions_not_shown:
-            partitions = await every_partition(lambda page: client.ask(page, stale=stale), id)
+            asked = DescribeMovePartitions(move_id=id, page_size=PARTITIONS_SHOWN_MAX)
+            found = await every_page(lambda page: client.ask(page, stale=stale), asked)
+            partitions = found.partitions
             more = max(0, move.waiting + move.stepping - len(partitions))
             move = replace(move, partitions=partitions, partitions_not_shown=more)
     show(move, output, move_details)

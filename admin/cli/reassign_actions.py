@@ -9,6 +9,7 @@ from typing import Final
 
 from admin.capabilities.brokers import ListBrokers
 from admin.capabilities.moves import DescribeMove, MovesChanged, whole_plan
+from admin.capabilities.paging import PAGE_SIZE_MAX, every_page
 from admin.capabilities.plan_steps import foreseen
 from admin.capabilities.plans import being_reassigned
 from admin.capabilities.reassignments import BeginMove, BegunMove
@@ -93,7 +94,8 @@ class _Registered:
 async def _registered(client: AdminClient) -> _Registered:
     """Fetch the registered brokers; Kafka's own brokers report only those alive."""
     try:
-        found = (await client.ask(ListBrokers())).brokers
+        asked = ListBrokers(page_size=PAGE_SIZE_MAX)
+        found = (await every_page(client.ask, asked)).brokers
     except Incompatible:
         return _Registered({each.id: each.rack for each in await client.brokers()})
     return _Registered(

@@ -21,7 +21,6 @@ from admin.capabilities.moves import (
     AlterMove,
     CancelMoves,
     DescribedMove,
-    Move,
     MoveProgress,
     MovesChanged,
     PartitionError,
@@ -32,7 +31,6 @@ from admin.capabilities.moves import (
 )
 from admin.capabilities.plans import ChangeReplicationFactor, GeneratePlan
 from admin.capabilities.schema import Answer, AsOfOffset, Partition, Request, Route, answer_type
-from controller.move_requests import OngoingReassignment
 from statemachine.reassignment.planner.outcome import Outcome
 
 STORED: Final = "/v1/brokers:stored-bytes"
@@ -174,17 +172,6 @@ class NewMove(Answer, frozen=True, kw_only=True):
     planned_not_shown: int | UnsetType = UNSET
     bytes_moved: BytesMoved | UnsetType = UNSET
     bytes_moved_unknown: Unknown | UnsetType = UNSET
-
-
-class ReassignmentsAndMoves(Answer, frozen=True, kw_only=True):
-    """The partitions under reassignment, and, unless a topic is asked for, the moves."""
-
-    as_of_offset: AsOfOffset
-    reassignments: tuple[OngoingReassignment, ...]
-    total: int
-    moves_as_of_offset: AsOfOffset | UnsetType = UNSET
-    all_paused: Pause | UnsetType | None = UNSET
-    moves: tuple[Move, ...] | UnsetType = UNSET
 
 
 class ProblemDetails(Struct, frozen=True, kw_only=True):

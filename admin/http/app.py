@@ -43,7 +43,7 @@ from admin.capabilities.plan_steps import (
 )
 from admin.capabilities.plans import ChangeReplicationFactor, GeneratePlan
 from admin.capabilities.quorum import AlterVoters, Voters
-from admin.capabilities.reassignments import BeginMove, BegunMove, ListReassignments
+from admin.capabilities.reassignments import BeginMove, BegunMove
 from admin.capabilities.schema import Request, json_of
 from admin.capabilities.topics import BASE as TOPICS
 from admin.capabilities.topics import CreatedTopic, CreateTopic
@@ -101,7 +101,6 @@ def make_app(
     app[GATEWAY] = gateway
     if monitor is not None:
         app.router.add_get(HEALTH, get_health)
-    app.router.add_get(BASE, get_all)
     app.router.add_post(BASE, post_plan)
     app.router.add_get(f"{BASE}/{{id}}/rollback-plan", get_rollback_plan)
     app.router.add_get(STORED, get_stored_bytes)
@@ -123,20 +122,6 @@ def _add_trailing_slashes(router: web.UrlDispatcher) -> None:
 
 
 # --- moves -------------------------------------------------------------------------------------
-
-
-async def get_all(request: web.Request) -> web.Response:
-    """List reassignments and moves; `?topic=NAME` lists the reassignments of one topic."""
-    check_parameters(request, "topic", "stale")
-    stale, topic = flag(request, "stale"), request.query.get("topic")
-    found = await ask(request, ListReassignments(), stale=stale)
-    kept = tuple(each for each in found.reassignments if topic in (None, each.topic))
-    body = json_of(replace(found, reassignments=kept)) | {"total": len(kept)}
-    if topic is None:
-        moves = json_of(await ask(request, ListMoves(), stale=stale))
-        moves["moves_as_of_offset"] = moves.pop("as_of_offset")
-        body |= moves
-    return as_json(body)
 
 
 async def post_plan(request: web.Request) -> web.Response:
@@ -200,7 +185,7 @@ async def paused(
     """The changed move, or the pause of all moves."""
     if not asked.everything:
         return await _altered(request, asked.moves[0], answer)
-    found = json_of(await ask(request, ListMoves()))
+    found = json_of(await ask(request, ListMoves(page_size=1)))
     return as_json({name: found[name] for name in ("as_of_offset", "all_paused")})
 
 

@@ -3,7 +3,9 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import orjson
@@ -96,15 +98,16 @@ def as_json(body: Any, *, status: int = 200) -> web.Response:
 async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
     """The capability's request in an HTTP request; raises a `Problem` that names what is wrong."""
     stale = ("stale",) if kind.may_be_stale() else ()
-    check_parameters(request, *route.parameters, *stale)
+    parameters = kind.parameters(route)
+    check_parameters(request, *parameters, *stale)
     values: dict[str, Any] = dict(route.fixed)
     types = {each.name: each.type for each in msgspec.structs.fields(kind)}
     if route.id:
         values[route.id] = _in_path(request.match_info["id"], types[route.id], route.id)
-    for name, field in route.parameters.items():
+    for name, field in parameters.items():
         if name in request.query:
             values[field] = _in_query(request.query[name], types[field], name, field)
-    taken = {"key", route.id, *route.parameters.values(), *route.fixed}
+    taken = {"key", route.id, *parameters.values(), *route.fixed}
     if request.method != "GET" and KEY_HEADER in request.headers:
         if "key" not in types:
             what = f"{request.method} {request.path} takes no {KEY_HEADER}; omit it"
@@ -145,8 +148,15 @@ def _valid_values(kind: type[Request[Any]], error: msgspec.ValidationError) -> s
         if not (isinstance(found, type) and issubclass(found, msgspec.Struct)):
             break
     parts = (found, *map(_plain, get_args(found)))
-    words = [word for part in parts if get_origin(part) is Literal for word in get_args(part)]
+    words = [word for part in parts for word in _words_of(part)]
     return f"; there are {', '.join(words)}" if words else ""
+
+
+def _words_of(type_: Any) -> tuple[str, ...]:
+    """The words that a field of this type may have; none if it is no choice between words."""
+    if isinstance(type_, type) and issubclass(type_, Enum):
+        return tuple([each.value for each in type_])
+    return get_args(type_) if get_origin(type_) is Literal else ()
 
 
 def _fields_in(body: bytearray, known: Any) -> dict[str, Any]:
@@ -192,8 +202,12 @@ def _in_query(text: str, type_: Any, name: str, field: str) -> Any:
 
 
 def _plain(type_: Any) -> Any:
+    """The type without what describes it, and without null."""
     while hasattr(type_, "__metadata__"):
         type_ = type_.__origin__
+    if isinstance(type_, UnionType) or get_origin(type_) is Union:
+        parts = [each for each in get_args(type_) if each is not NoneType]
+        return _plain(parts[0]) if len(parts) == 1 else type_
     return type_
 
 

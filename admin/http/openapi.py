@@ -23,7 +23,6 @@ from admin.http.answers import (
     BrokersStored,
     NewMove,
     ProblemDetails,
-    ReassignmentsAndMoves,
     body_of,
 )
 from admin.http.events.resources import EVENT_STREAM, LAST_EVENT_ID, OVERVIEW, RESOURCES
@@ -132,7 +131,6 @@ def _operations(schemas: _Schemas) -> Iterator[tuple[str, str, dict[str, Any]]]:
         for place, route in enumerate(kind.ROUTES):
             yield route.path, route.method.lower(), _of_route(kind, route, place, schemas)
     yield OVERVIEW, "get", _overview(schemas)
-    yield BASE, "get", _listed(schemas)
     yield BASE, "post", _begun(schemas)
     yield f"{BASE}/{{id}}/rollback-plan", "get", _rollback_plan(schemas)
     yield STORED, "get", _stored(schemas)
@@ -142,7 +140,7 @@ def _of_route(
     kind: type[Request[Any]], route: Route, place: int, schemas: _Schemas
 ) -> dict[str, Any]:
     fields = {each.name: each for each in msgspec.structs.fields(kind)}
-    in_query = route.parameters
+    in_query = kind.parameters(route)
     parameters = [
         _parameter(name, "query", schemas.of_fields(kind, [fields[field]]))
         for name, field in in_query.items()
@@ -195,22 +193,6 @@ def _add_events(operation: dict[str, Any]) -> None:
     """Describe the stream of events that a request may ask for by its Accept header."""
     operation["responses"]["200"]["content"] |= {EVENT_STREAM: {"schema": {"type": "string"}}}
     operation["parameters"] = [*operation["parameters"], _LAST_EVENT]
-
-
-def _listed(schemas: _Schemas) -> dict[str, Any]:
-    topic = {
-        "name": "topic",
-        "in": "query",
-        "description": "Only the reassignments of this topic, without the moves",
-        "schema": {"type": "string"},
-    }
-    return {
-        "operationId": "reassignments.list",
-        **_described("List the partitions under reassignment, and the moves.", DESCRIBE_CLUSTER),
-        "tags": [_tag(BASE)],
-        "parameters": [topic, _STALE],
-        "responses": _responses(schemas, ReassignmentsAndMoves, is_changed=False),
-    }
 
 
 def _begun(schemas: _Schemas) -> dict[str, Any]:

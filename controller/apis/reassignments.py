@@ -66,7 +66,7 @@ PARTITIONS_SHOWN_MAX: Final = 200
 busy machine, if it waits behind limits, by 280 µs."""
 _LISTED_US: Final = 10
 """Cost of listing one partition."""
-_PROGRESS_US: Final = 100
+PROGRESS_US: Final = 100
 """Cost of listing one with its progress."""
 
 
@@ -247,7 +247,7 @@ def listing(
     for topic, number, partition in reassigned(image, named):
         if detailed and len(listed) < PARTITIONS_SHOWN_MAX:
             listed.append(described(image, topic, number, partition, report_of))
-            yield _PROGRESS_US
+            yield PROGRESS_US
         else:
             listed.append(_ongoing(topic, number, partition if detailed else _whole(partition)))
             yield _LISTED_US

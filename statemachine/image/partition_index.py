@@ -6,7 +6,8 @@ process. Decisions must not, so partitions are returned in the order of topic na
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop
 from itertools import repeat
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -278,6 +279,31 @@ def _move(
             if bitmap is None:
                 bitmap = part[broker_id] = BitMap()
             bitmap.add(key)
+
+
+def first_after(
+    index: PartitionIndex,
+    topics: Iterable[Topic],
+    keys: BitMap,
+    after: tuple[str, int] | None,
+    count_max: int,
+) -> list[tuple[Topic, int]]:
+    """Return up to `count_max` partitions with these keys behind `after`, by topic and number.
+
+    `topics` are those that may have such partitions.
+    """
+    found: list[tuple[Topic, int]] = []
+    begin = "" if after is None else after[0]
+    queue = [
+        (topic.name, place, topic) for place, topic in enumerate(topics) if topic.name >= begin
+    ]
+    heapify(queue)
+    while queue and len(found) < count_max:
+        name, _, topic = heappop(queue)
+        first = after[1] + 1 if after is not None and name == begin else 0
+        numbers = index.numbers(keys & BitMap(topic.keys))
+        found += [(topic, number) for number in numbers if number >= first]
+    return found[:count_max]
 
 
 def in_order(index: PartitionIndex, keys: BitMap) -> Iterator[tuple[Topic, int]]:

@@ -4,7 +4,8 @@ The bitmaps of the index give those that lack a replica in the ISR; only these a
 slices.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
@@ -28,13 +29,22 @@ STALLING: Final = frozenset(
 MOVES_SHOWN_MAX: Final = 100
 
 
+class PartitionState(StrEnum):
+    """The states of a partition that need attention; it may be in several."""
+
+    WITHOUT_LEADER = "without-leader"
+    UNDER_MIN_ISR = "under-min-isr"
+    """The ISR is smaller than `min.insync.replicas`: producers with acks=all are refused."""
+    UNDER_REPLICATED = "under-replicated"
+    """Some replica is not in the ISR; one that is being added does not count, as in Kafka."""
+    REASSIGNING = "reassigning"
+
+
 class PartitionHealth(Struct, frozen=True, kw_only=True):
     """Numbers of partitions."""
 
     under_replicated: int = 0
-    """Some replica is not in the ISR; one that is being added does not count, as in Kafka."""
     under_min_isr: int = 0
-    """The ISR is smaller than `min.insync.replicas`: producers with acks=all are refused."""
     without_leader: int = 0
     stalled: int = 0
     """Moving partitions whose step goes on only after somebody has acted."""
@@ -61,18 +71,60 @@ _NONE: Final = BitMap()
 
 def partition_health(image: Image, report_of: CopyLookup = no_report) -> Slices[PartitionHealth]:
     """Count the partitions. `image` must not change until the last slice."""
-    index = image.index
-    lacking = under_replicated(index)
-    under_min_isr = yield from _count(image, lacking, _is_under_min_isr)
-    stepping = yield from _count(image, lacking & index.stepping, _lacks_settled)
+    numbers = {}
+    for state in (
+        PartitionState.WITHOUT_LEADER,
+        PartitionState.UNDER_MIN_ISR,
+        PartitionState.UNDER_REPLICATED,
+    ):
+        numbers[state] = len((yield from _in_state(image, state)))
     stalled, moves = yield from _count_stalled(image, report_of)
     return PartitionHealth(
-        under_replicated=len(lacking - index.stepping) + stepping,
-        under_min_isr=under_min_isr,
-        without_leader=index.count(index.leader_of, NO_LEADER),
+        under_replicated=numbers[PartitionState.UNDER_REPLICATED],
+        under_min_isr=numbers[PartitionState.UNDER_MIN_ISR],
+        without_leader=numbers[PartitionState.WITHOUT_LEADER],
         stalled=stalled,
         stalled_moves=tuple(sorted(moves)[:MOVES_SHOWN_MAX]),
     )
+
+
+def in_states(image: Image, states: Collection[PartitionState]) -> Slices[BitMap]:
+    """Return the partitions that are in any of these states.
+
+    `image` must not change until the last slice.
+    """
+    found = BitMap()
+    for state in sorted({*states}):
+        found |= yield from _in_state(image, state)
+    return found
+
+
+def states_of(
+    image: Image, topic: Topic, partition: PartitionRegistration
+) -> tuple[PartitionState, ...]:
+    """Return the states that a partition is in."""
+    has = {
+        PartitionState.WITHOUT_LEADER: partition.leader == NO_LEADER,
+        PartitionState.UNDER_MIN_ISR: _is_under_min_isr(image, topic, partition),
+        PartitionState.UNDER_REPLICATED: _lacks_settled(image, topic, partition),
+        PartitionState.REASSIGNING: partition.moving,
+    }
+    return tuple([state for state, is_in in has.items() if is_in])
+
+
+def _in_state(image: Image, state: PartitionState) -> Slices[BitMap]:
+    index = image.index
+    match state:
+        case PartitionState.WITHOUT_LEADER:
+            return index.leader_of.get(NO_LEADER, _NONE)
+        case PartitionState.UNDER_MIN_ISR:
+            return (yield from _matching(image, under_replicated(index), _is_under_min_isr))
+        case PartitionState.UNDER_REPLICATED:
+            lacking = under_replicated(index)
+            stepping = yield from _matching(image, lacking & index.stepping, _lacks_settled)
+            return (lacking - index.stepping) | stepping
+        case PartitionState.REASSIGNING:
+            return index.moving
 
 
 _Rule = Callable[[Image, Topic, PartitionRegistration], bool]
@@ -87,8 +139,8 @@ def _lacks_settled(image: Image, topic: Topic, partition: PartitionRegistration)
     return len(partition.isr) < len(partition.replicas) - len(partition.adding)
 
 
-def _count(image: Image, keys: BitMap, rule: _Rule) -> Slices[int]:
-    count = 0
+def _matching(image: Image, keys: BitMap, rule: _Rule) -> Slices[BitMap]:
+    matching = BitMap()
     for key in keys:
         found = image.index.at(key)
         assert found is not None, "a key is in a bitmap, but no partition has it"
@@ -96,9 +148,10 @@ def _count(image: Image, keys: BitMap, rule: _Rule) -> Slices[int]:
         # A scan must not evict partitions from the cache of rows.
         partition = topic.partitions.peek(number)
         assert partition is not None
-        count += rule(image, topic, partition)
+        if rule(image, topic, partition):
+            matching.add(key)
         yield PLANNED_US
-    return count
+    return matching
 
 
 def _count_stalled(image: Image, report_of: CopyLookup) -> Slices[tuple[int, set[MoveId]]]:

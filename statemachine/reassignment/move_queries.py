@@ -4,16 +4,17 @@ Moves are listed while they run, and after their end until they are forgotten.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from operator import attrgetter
 
 from msgspec import Struct
 from pyroaring import BitMap
 
 from statemachine.image.image import Image
-from statemachine.image.partition_index import in_order
+from statemachine.image.partition_index import first_after, in_order
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.move import Move, OwnedKey
+from statemachine.reassignment.progress import State, state_of
+from statemachine.slices import LOOKED_AT_US, Slices
 from statemachine.vocabulary import MoveId
 
 
@@ -77,17 +78,33 @@ def partitions_of_move(
     image: Image, move_id: MoveId, after: tuple[str, int] | None, count_max: int
 ) -> list[tuple[Topic, int]]:
     """Return up to `count_max` partitions of the move after `after`, by topic and number."""
-    keys = image.index.keys_of_move(move_id)
-    found: list[tuple[Topic, int]] = []
-    for topic in sorted(image.index.topics(keys), key=attrgetter("name")):
-        if after is not None and topic.name < after[0]:
-            continue
-        first = after[1] + 1 if after is not None and topic.name == after[0] else 0
-        numbers = image.index.numbers(keys & BitMap(topic.keys))
-        found += [(topic, number) for number in numbers if number >= first]
-        if len(found) >= count_max:
-            break
-    return found[:count_max]
+    index = image.index
+    keys = index.keys_of_move(move_id)
+    return first_after(index, index.topics(keys), keys, after, count_max)
+
+
+def in_states(image: Image, keys: BitMap, states: Collection[State]) -> Slices[BitMap]:
+    """Return those of these partitions under reassignment that are in any of the states.
+
+    `image` must not change until the last slice.
+    """
+    index = image.index
+    if not {State.WAITING, State.PAUSED} & {*states}:
+        keys = keys & index.stepping
+    elif not {State.GROWING, State.CATCHING_UP} & {*states}:
+        keys = keys & index.waiting
+    found = BitMap()
+    for key in keys:
+        place = index.at(key)
+        assert place is not None, "a key is in a bitmap, but no partition has it"
+        topic, number = place
+        # A scan must not evict partitions from the cache of rows.
+        partition = topic.partitions.peek(number)
+        assert partition is not None
+        if state_of(image, topic, partition) in states:
+            found.add(key)
+        yield LOOKED_AT_US
+    return found
 
 
 def reassigned(

@@ -85,7 +85,7 @@ def progress_of(
     return PartitionProgress(
         step=max(begun, 1),
         of=max(begun, 1) - 1 + len(planned_steps(image, topic, partition)),
-        state=_state(partition, why),
+        state=state_of(image, topic, partition),
         reason=why.reason,
         detail=why.detail,
         brokers=why.brokers,
@@ -117,15 +117,14 @@ def planned_steps(
     return (current, *after) if in_flight else after
 
 
-def _state(partition: PartitionRegistration, why: Why) -> State:
+def state_of(image: Image, topic: Topic, partition: PartitionRegistration) -> State:
+    """Return the state of a partition that is being reassigned."""
     if partition.waits:
-        return State.PAUSED if why.reason in _PAUSES else State.WAITING
+        is_paused = next(_pauses(image, topic, partition), None) is not None
+        return State.PAUSED if is_paused else State.WAITING
     if partition.adding and not any(each in partition.isr for each in partition.adding):
         return State.GROWING
     return State.CATCHING_UP
-
-
-_PAUSES = (Reason.ALL_PAUSED, Reason.MOVE_PAUSED, Reason.HURT)
 
 
 def _waiting(image: Image, topic: Topic, partition: PartitionRegistration) -> Iterator[Why]:

@@ -26,6 +26,16 @@ describes the same as OpenAPI 3.1, for programs and for generators of clients.
 `needs` is the operation of Kafka's ACLs, and the role of an HTTP token (`docs/security.md`); a dry
 run needs what reads need, except where Kafka's own request has a dry run: there it needs what the
 change needs, as in Kafka.
+
+## Lists
+
+A list takes `page_size` (100, at most 1,000; of partitions under reassignment 200) and
+`page_token`: the `next_page_token` of the page before, which is null on the last page. `total`
+counts the items on all pages. A token is a position in the order of the list: it stays valid when
+items come and go, at every controller. A filter has the name of the field that it compares:
+`?state=fenced,stopping` keeps the items in any of the states, several filters those that each of
+them keeps. An unknown parameter or value is refused (400) with those that there are.
+`GET /v1/quorum/brokers` has no pages: it lists the nodes that a node has heard of.
 """
 
 
@@ -73,7 +83,7 @@ def _section(kind: type[Request[Any]]) -> Iterator[str]:
     yield f"| | {_manner(kind)} |"
     yield f"| needs | {kind.NEEDS}; role {kind.NEEDS.role} |"
     for route in kind.ROUTES:
-        query = "".join(f" `?{name}`" for name in route.parameters)
+        query = "".join(f" `?{name}`" for name in kind.parameters(route))
         yield f"| HTTP | `{route.method} {route.path}`{query} |"
     if kind in RESPONSES:
         yield f"| HTTP response | {_text(RESPONSES[kind])} |"

@@ -7,9 +7,9 @@ copy, comes from the last report (`leader_report`); without one it is unknown.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
 from admin.capabilities.brokers import ListBrokers, broker_of
@@ -28,7 +28,7 @@ from admin.capabilities.schema import Answer, Request
 from admin.http.events.feed import Key, Sample, Section
 from controller.service import Service
 from statemachine.image.image import Image
-from statemachine.partitions.at_risk import under_replicated
+from statemachine.partitions.partition_health import under_replicated
 from statemachine.reassignment.move_queries import recent_moves, summaries
 from statemachine.vocabulary import NO_LEADER
 
@@ -62,7 +62,7 @@ class PartitionCounts(Answer, frozen=True, kw_only=True):
 
     partitions: int
     without_leader: int
-    under_replicated: int
+    under_replicated: Annotated[int, Meta(description="Without those whose step is under way")]
     moving: int
     topics: int
 
@@ -218,7 +218,7 @@ def _partitions(image: Image, _move_id: int | None) -> dict[Key, Struct]:
     counts = PartitionCounts(
         partitions=sum(map(len, index.leader_of.values())),
         without_leader=index.count(index.leader_of, NO_LEADER),
-        under_replicated=len(under_replicated(image)),
+        under_replicated=len(under_replicated(index) - index.stepping),
         moving=len(index.moving),
         topics=len(image.topics),
     )

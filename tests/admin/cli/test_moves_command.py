@@ -270,7 +270,13 @@ def test_all_that_is_known_of_a_move_is_said() -> None:
         "Bytes left to copy: unknown.",
         "and 3 more",
     ]
-    found = Moves(moves=(LISTED,), all_paused=Pause(by="", since_ms=1_000), as_of_offset=0)
+    found = Moves(
+        moves=(LISTED,),
+        all_paused=Pause(by="", since_ms=1_000),
+        as_of_offset=0,
+        total=1,
+        next_page_token=None,
+    )
     assert listed(found, running=True).splitlines()[0] == (
         "All moves are paused by an unknown user since 1970-01-01T00:00:01Z."
     )

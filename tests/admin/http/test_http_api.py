@@ -130,17 +130,20 @@ async def test_a_plan_begins_moves_which_then_are_listed(tmp_path: Path) -> None
         for name in ("a", "b"):
             await asked(node.controller, topic(name, 101, 102, partitions=2))
         offset = node.controller.committed
-        nothing = {"reassignments": [], "total": 0, "as_of_offset": offset}
-        nothing |= {"moves": [], "all_paused": None, "moves_as_of_offset": offset}
-        assert (await http.get("/v1/reassignments")).body == nothing
+        nothing: dict[str, Any] = {"total": 0, "as_of_offset": offset, "next_page_token": None}
+        moves = {**nothing, "moves": [], "all_paused": None}
+        assert (await http.get("/v1/reassignments")).body == moves
+        path = "/v1/reassignments/partitions"
+        assert (await http.get(path)).body == {**nothing, "partitions": []}
         answer = await http.post(
             "/v1/reassignments", plan(("a", 1, [103, 102]), ("b", 0, [101, 103]))
         )
         assert (answer.status, answer.kind) == (202, "application/json")
         assert answer.body == {"move_id": 1, "accepted": 2, "refused": 0, "errors": []}
-        listed = (await http.get("/v1/reassignments")).body
+        assert (await http.get("/v1/reassignments")).body["total"] == 1
+        listed = (await http.get(path)).body
         assert listed["total"] == 2
-        first = listed["reassignments"][0]
+        first = listed["partitions"][0]
         assert first["since_ms"] > 0
         assert first == {
             "topic": "a",
@@ -159,8 +162,9 @@ async def test_a_plan_begins_moves_which_then_are_listed(tmp_path: Path) -> None
             "since_ms": first["since_ms"],
             "bytes_left": None,
             "bytes_per_s": None,
+            "time_left_ms": None,
         }
-        only = (await http.get("/v1/reassignments?topic=b")).body["reassignments"]
+        only = (await http.get(f"{path}?topic=b")).body["partitions"]
         assert [each["topic"] for each in only] == ["b"]
         async with kafka_client(node.address) as client:
             form = Form(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
@@ -169,9 +173,7 @@ async def test_a_plan_begins_moves_which_then_are_listed(tmp_path: Path) -> None
             (each.name, part.partition_index, list(part.replicas))
             for each in kafka.topics
             for part in each.partitions
-        ] == [
-            (each["topic"], each["partition"], each["replicas"]) for each in listed["reassignments"]
-        ]
+        ] == [(each["topic"], each["partition"], each["replicas"]) for each in listed["partitions"]]
 
 
 async def test_one_bad_partition_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -266,7 +268,8 @@ async def test_a_parameter_that_is_not_understood_is_never_ignored(tmp_path: Pat
         await asked(node.controller, topic("a", 101))
         dry = await http.post("/v1/reassignments?dryrun=true", plan(("a", 0, [102])))
         check_problem(dry, 400, "'dryrun' is not known; there is dry_run")
-        check_problem(await http.get("/v1/reassignments?topics=a"), 400, "topics", "there is topic")
+        topics = await http.get("/v1/reassignments/partitions?topics=a")
+        check_problem(topics, 400, "topics", "there is state, topic, page_size")
         check_problem(await http.get("/v1/quorum?stale=1"), 400, "stale", "true or false")
         check_problem(await http.get("/v1/quorum?topic=a"), 400, "topic", "there is stale")
         assert (await http.get("/v1/reassignments")).body["total"] == 0

@@ -78,8 +78,8 @@ async def test_all_moves_are_paused_and_one_is_put_first(tmp_path: Path) -> None
         assert (await http.post("/v1/reassignments:resume")).body["all_paused"] is None
         first = await http._send("PATCH", MOVE, json={"priority": 5})
         assert (first.status, first.body["priority"]) == (200, 5)
-        only = (await http.get("/v1/reassignments?topic=a&stale=true")).body
-        assert set(only) == {"reassignments", "total", "as_of_offset"}
+        only = (await http.get("/v1/reassignments/partitions?topic=a&stale=true")).body
+        assert [each["move_id"] for each in only["partitions"]] == [1]
 
 
 async def test_a_cancel_is_tried_and_done_over_http(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ async def test_partitions_and_topics_are_cancelled_by_name(tmp_path: Path) -> No
             ("b", 1),
             ("c", 1),
         ]
-        left = (await http.get("/v1/reassignments")).body["reassignments"]
+        left = (await http.get("/v1/reassignments/partitions")).body["partitions"]
         assert [(each["topic"], each["partition"]) for each in left] == [("a", 0), ("c", 0)]
         again = await http.post("/v1/reassignments:cancel", body)
         check_problem(again, 409, "no partition of topic b is being reassigned")

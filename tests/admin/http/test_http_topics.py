@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from admin.capabilities.paging import token_of
 from tests.admin.http.test_http_api import Http, check_problem, http_door
 from tests.controller.controller_commands import join
 from tests.support.controllers import a_controller
@@ -53,15 +54,15 @@ async def test_a_topic_from_its_creation_to_its_end(http: Http) -> None:
 
 async def test_partitions_are_described_page_by_page(http: Http) -> None:
     await http.post(TOPICS, {"name": "t", "partitions": 5, "replication_factor": 1})
-    numbers, after = [], ""
+    numbers, token = [], ""
     for _ in range(3):
-        page = (await http.get(f"{TOPICS}/t?page_size=2{after}")).body
+        page = (await http.get(f"{TOPICS}/t?page_size=2{token}")).body
         numbers += [each["partition"] for each in page["partitions"]]
-        after = f"&after={page['next_after']}"
+        token = f"&page_token={page['next_page_token']}"
     assert numbers == [0, 1, 2, 3, 4]
-    assert page["next_after"] is None
-    beyond = (await http.get(f"{TOPICS}/t?after=9")).body
-    assert (beyond["partitions"], beyond["next_after"]) == ([], None)
+    assert page["next_page_token"] is None
+    beyond = (await http.get(f"{TOPICS}/t?page_token={token_of(9)}")).body
+    assert (beyond["partitions"], beyond["total"], beyond["next_page_token"]) == ([], 5, None)
 
 
 async def test_a_dry_run_changes_nothing(http: Http) -> None:

@@ -6,7 +6,13 @@ from uuid import UUID
 import pytest
 
 from statemachine.image.image import Image
-from statemachine.partitions.partition_health import partition_health, under_replicated
+from statemachine.partitions.partition_health import (
+    PartitionState,
+    in_states,
+    partition_health,
+    states_of,
+    under_replicated,
+)
 from statemachine.records import kafka_records
 from statemachine.replay import replay
 from statemachine.slices import whole
@@ -76,3 +82,17 @@ def test_brokers_with_everything_in_sync_are_told_by_lengths() -> None:
         if key not in index.isr_of.get(broker_id, ())
     }
     assert {index.at(key) for key in under_replicated(index)} == wanted
+
+
+@pytest.mark.parametrize("state", PartitionState)
+def test_the_partitions_in_a_state_are_those_that_say_so(state: PartitionState) -> None:
+    image = an_image(random.Random(3))
+    wanted = {
+        (topic, number)
+        for topic in image.topics.values()
+        for number, each in topic.existing()
+        if state in states_of(image, topic, each)
+    }
+    found = {image.index.at(key) for key in whole(in_states(image, (state,)))}
+    assert 0 < len(found) < TOPICS * PARTITIONS
+    assert found == wanted

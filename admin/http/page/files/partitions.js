@@ -16,6 +16,7 @@ const named = el("div");
 const events = el("ol", { class: "timeline" });
 const quiet = el("p", { class: "empty" }, "Nothing since the page was opened.");
 const values = {};
+const MOVING_MAX = 5_000; // of more, those whose step is under way are not looked at
 let underMinIsr = 0;
 
 export function build() {
@@ -36,17 +37,17 @@ let isLooking = false;
 export async function look() {
   const found = state.partitions;
   if (!found || document.hidden || isLooking) return;
-  if (!found.without_leader && !found.under_replicated) {
+  if (!found.without_leader && !found.under_replicated && (!found.moving || found.moving > MOVING_MAX)) {
     underMinIsr = 0;
     named.replaceChildren();
     return;
   }
   isLooking = true;
   try {
-    const health = await ask("GET", "/v1/partitions/health?stale=true");
-    underMinIsr = health.under_min_isr;
-    const shown = health.at_risk.slice(0, SHOWN).map((each) => `${each.topic}-${each.partition}: ${each.risk === "no-leader" ? "no leader" : `${each.in_sync.length} in sync, min ISR is ${each.min_isr}`}; on ${ids(each.replicas)}`);
-    named.replaceChildren(...(shown.length ? [lines(shown, health.without_leader + health.under_min_isr, "partitions")] : []));
+    const risks = await ask("GET", `/v1/partitions?state=without-leader,under-min-isr&page_size=${SHOWN}&stale=true`);
+    underMinIsr = Math.max(0, risks.total - found.without_leader);
+    const shown = risks.partitions.map((each) => `${each.topic}-${each.partition}: ${each.leader === null ? "no leader" : `${each.in_sync.length} in sync, min ISR is ${each.min_isr}`}; on ${ids(each.replicas)}`);
+    named.replaceChildren(...(shown.length ? [lines(shown, risks.total, "partitions")] : []));
     document.dispatchEvent(new Event("looked"));
   } catch {
     // The stream tells that the node is gone.

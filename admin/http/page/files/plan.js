@@ -45,9 +45,9 @@ export function build() {
 
 export async function list(from = "") {
   try {
-    const query = new URLSearchParams({ prefix: prefix.value, after: from, page_size: PAGE, stale: "true" });
+    const query = new URLSearchParams({ prefix: prefix.value, page_size: PAGE, stale: "true", ...(from ? { page_token: from } : {}) });
     const found = await ask("GET", `/v1/topics?${query}`);
-    after = found.next_after;
+    after = found.next_page_token;
     const rows = found.topics.map((each) => choice(wanted, each.name, `${each.name} `, `${plural(each.partitions, "partition")}, ${plural(each.replication_factor, "replica")} each`));
     if (from) topics.lastElementChild?.remove();
     else topics.replaceChildren();

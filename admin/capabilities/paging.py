@@ -1,0 +1,118 @@
+"""Pages of lists: a size, a token, a total, and filters.
+
+A list is asked for by a `PageRequest`. Its filters are fields with the names of the fields of an
+item that they compare; a filter of several values keeps the items that have one of them, and
+filters of several fields those that all of them keep. Over HTTP every field is a query parameter.
+"""
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+
+from admin.capabilities.schema import A_co, Answer, AsOfOffset, Request, Route
+
+PAGE_SIZE: Final = 100
+PAGE_SIZE_MAX: Final = 1_000
+
+P = TypeVar("P")
+Q = TypeVar("Q", bound="Page")
+
+
+class Page(Answer, frozen=True, kw_only=True):
+    """A page of a list."""
+
+    as_of_offset: AsOfOffset
+    total: Annotated[int, Meta(description="Items on all pages together")]
+    next_page_token: Annotated[str | None, Meta(description="null: this is the last page")]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut(Generic[P]):
+    """The positions of the items on a page."""
+
+    shown: Sequence[P]
+    total: int
+    next_page_token: str | None
+
+
+class PageRequest(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
+    """A request for a page of a list, whose items have positions in a fixed order.
+
+    A token has the position of the last item, so it stays valid if that item is gone.
+    """
+
+    page_size: Annotated[
+        int, Meta(ge=1, le=PAGE_SIZE_MAX, description="Items on a page, at most")
+    ] = PAGE_SIZE
+    page_token: Annotated[
+        str | None, Meta(description="`next_page_token` of the page before; null: the first page")
+    ] = None
+
+    ITEMS: ClassVar[str]
+    """The field of the answer that has the items."""
+    POSITION: ClassVar[Any] = int
+    """The type of a position."""
+
+    @classmethod
+    def parameters(cls, route: Route) -> Mapping[str, str]:
+        fields = {each: each for each in cls.__struct_fields__ if each != route.id}
+        # The filters first.
+        return fields | {each: fields.pop(each) for each in PageRequest.__struct_fields__}
+
+    @property
+    def after(self) -> Any:
+        """The position in front of the page, None for the first page; raises `ValueError`."""
+        if self.page_token is None:
+            return None
+        try:
+            place = urlsafe_b64decode(self.page_token + "=" * (-len(self.page_token) % 4))
+        except binascii.Error as error:
+            raise ValueError(str(error)) from None
+        return msgspec.json.decode(place, type=self.POSITION)
+
+    def contradiction(self) -> str | None:
+        try:
+            _ = self.after
+        except ValueError:
+            right = "take next_page_token from the page before"
+            return f"page_token {self.page_token!r} is invalid; {right}"
+        return None
+
+    def cut(self, positions: Iterable[P]) -> Cut[P]:
+        """The page among the positions of all items."""
+        everything, after = [*positions], self.after
+        left: Iterable[Any] = everything
+        if after is not None:
+            left = [each for each in everything if each > after]
+        return self.cut_off(nsmallest(self.page_size + 1, left), len(everything))
+
+    def cut_off(self, found: Sequence[P], total: int) -> Cut[P]:
+        """The page that begins with these positions, of which one more shows that it is not last.
+
+        `total` is the number of all items.
+        """
+        shown = found[: self.page_size]
+        return Cut(shown, total, token_of(shown[-1]) if len(found) > len(shown) else None)
+
+
+def token_of(position: object) -> str:
+    """The token of the page after this position."""
+    return urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
+
+
+async def every_page(ask: Callable[[PageRequest[Q]], Awaitable[Q]], request: PageRequest[Q]) -> Q:
+    """Read all pages, one after the other, and return them as one."""
+    items: list[Any] = []
+    while True:
+        found = await ask(request)
+        items += getattr(found, request.ITEMS)
+        if found.next_page_token is None:
+            return replace(found, **{request.ITEMS: tuple(items)})
+        request = replace(request, page_token=found.next_page_token)
