@@ -17,6 +17,7 @@ from admin.capabilities import (
     features,
     health,
     moves,
+    operations,
     partitions,
     plans,
     quorum,
@@ -58,6 +59,7 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
             users,
             quorum,
             snapshots,
+            operations,
             health,
         )
         for kind in vars(module).values()

@@ -1,7 +1,7 @@
 """The HTTP application of a node: its routes, and the responses that differ from an answer."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from aiohttp import web
@@ -33,6 +33,13 @@ from admin.capabilities.moves import (
     ResumeMoves,
     RollBackMove,
     whole_plan,
+)
+from admin.capabilities.operations import BASE as OPERATIONS
+from admin.capabilities.operations import (
+    RETRY_AFTER_SECONDS,
+    decommission_id,
+    moves_id,
+    voters_id,
 )
 from admin.capabilities.plan_steps import (
     UNTRIED,
@@ -84,9 +91,6 @@ from admin.plan_file import InvalidPlan, parse_move, render_plan
 from statemachine.errors import Error
 from statemachine.limits import PLANNED_STEPS_SHOWN_MAX
 
-RETRY_AFTER_SECONDS: Final = 2
-"""The `Retry-After` of a decommission."""
-
 
 def make_app(
     gateway: Gateway,
@@ -127,8 +131,9 @@ def _add_trailing_slashes(router: web.UrlDispatcher) -> None:
 async def post_plan(request: web.Request) -> web.Response:
     """Begin a move by a plan of `reassign-partitions`, with its name, priority and throttle.
 
-    202 with its location; 200 if nothing had to change, and for a dry run. One bad partition
-    does not stop the others: the response lists the refused ones with reasons; 400 if all are.
+    202 with the location of the operation; 200 if nothing had to change, and for a dry run. One
+    bad partition does not stop the others: the response lists the refused ones with reasons; 400 if
+    all are.
     """
     check_parameters(request, "dry_run")
     key, is_dry = key_of(request), flag(request, "dry_run")
@@ -142,7 +147,7 @@ async def post_plan(request: web.Request) -> web.Response:
         plan = {each.id: each.replicas or () for each in asked.assignments}
         moved = await request.app[GATEWAY].bytes_of_move(plan, found.refused)
         return as_json({**_foreseen_data(found), **json_of(moved)})
-    return _begun(_begun_data(found), found.move_id)
+    return _begun(_begun_data(found), [found.move_id] if found.move_id else [])
 
 
 async def _plan_in(request: web.Request) -> BeginMove:
@@ -211,12 +216,12 @@ async def cancelled(request: web.Request, asked: CancelMoves, answer: MovesChang
 async def rolled_back(
     request: web.Request, asked: RollBackMove, answer: MovesChanged
 ) -> web.Response:
-    """The answer: 202 with the location of the new move; 200 if there is nothing to roll back."""
+    """The answer: 202 with the location of the operation; 200 if there is nothing to roll back."""
     if answer.partitions_refused and not answer.begun_move_id:
         raise _conflict(answer)
     body = json_of(answer)
     if not asked.dry_run:
-        return _begun(body, answer.begun_move_id)
+        return _begun(body, [answer.begun_move_id] if answer.begun_move_id else [])
     plan = await whole_plan(lambda part: ask(request, part), asked.move_id)
     moved = await request.app[GATEWAY].bytes_of_move(plan.originals, _refused(answer))
     return as_json({"dry_run": True, **body, **json_of(moved)})
@@ -239,11 +244,16 @@ def _refused(answer: MovesChanged) -> list[PartitionResult]:
     return [each for each in answer.partitions if each.kafka_error_code]
 
 
-def _begun(body: Any, move_id: int | None) -> web.Response:
-    """202 with the location of the move, or 200 if none has begun."""
-    response = as_json(body, status=202 if move_id else 200)
-    if move_id:
-        response.headers["Location"] = f"{BASE}/{move_id}"
+def _begun(body: Any, moves: Sequence[int]) -> web.Response:
+    """202 with the location of the operation of these moves, or 200 if none has begun."""
+    return _accepted(body, moves_id(moves)) if moves else as_json(body)
+
+
+def _accepted(body: Any, operation_id: str) -> web.Response:
+    """202 with the location of an operation, and when it is worth asking for it."""
+    response = as_json(body, status=202)
+    response.headers["Location"] = f"{OPERATIONS}/{operation_id}"
+    response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     return response
 
 
@@ -282,17 +292,18 @@ async def generated(request: web.Request, _asked: GeneratePlan, answer: PlanResu
 async def factor_changed(
     request: web.Request, asked: ChangeReplicationFactor, answer: PlanResult
 ) -> web.Response:
-    """The plan and the move: 202 with its location; 409 without a plan."""
+    """The plan and the move: 202 with the location of the operation; 409 without a plan."""
     _check_planned(answer)
     moved = await request.app[GATEWAY].bytes_of_plan(answer) if asked.dry_run else UNTRIED
     body = {"dry_run": asked.dry_run, **plan_data(answer, moved), **begun_data(answer)}
-    return _begun_plan(answer, body, status=202 if answer.accepted else 200)
+    return _begun(body, answer.moves if answer.accepted else ())
 
 
 async def decommissioned(
     request: web.Request, asked: DecommissionBrokers, answer: PlanResult
 ) -> web.Response:
-    """Progress, plan and moves: 202 while the broker has replicas; 409 without a plan."""
+    """Progress, plan and moves: 202 with the location of the operation while the broker has
+    replicas; 409 without a plan."""
     begins = request.method == "PUT"
     if not answer.drain.held and not asked.unregister:
         _check_registered(answer)
@@ -312,8 +323,10 @@ async def decommissioned(
         **begun_data(answer),
         "moves": moves,
     }
-    is_begun = begins and not asked.dry_run and answer.drain.held > 0
-    return _begun_plan(answer, body, status=202 if is_begun else 200)
+    # A request that had nothing to begin has not begun anything when it is repeated.
+    had_work = bool(answer.moves) or not answer.repeated
+    is_begun = begins and not asked.dry_run and answer.drain.held > 0 and had_work
+    return _accepted(body, decommission_id(asked.broker_ids[0])) if is_begun else as_json(body)
 
 
 async def recommissioned(
@@ -325,15 +338,6 @@ async def recommissioned(
     partitions = [{**each.id._asdict(), "replicas": each.replicas} for each in answer.partitions]
     body = {"broker_id": asked.broker_ids[0], "dry_run": asked.dry_run, "cordoned": False}
     return as_json({**body, "partitions": partitions, **begun_data(answer)})
-
-
-def _begun_plan(answer: PlanResult, body: dict[str, Any], *, status: int) -> web.Response:
-    response = as_json(body, status=status)
-    if status == 202:
-        response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
-        if answer.moves:
-            response.headers["Location"] = f"{BASE}/{answer.moves[-1]}"
-    return response
 
 
 def _check_planned(answer: PlanResult) -> None:
@@ -428,9 +432,11 @@ async def unregistered(
 
 
 async def voters_altered(_request: web.Request, asked: AlterVoters, answer: Voters) -> web.Response:
-    """The voters: 202 while the change to the target is under way."""
-    is_done = asked.target_voters is None or answer.is_at_rest
-    return as_json(json_of(answer), status=200 if is_done else 202)
+    """The voters: 202 with the location of the operation while the change is under way."""
+    if asked.target_voters is None or answer.is_at_rest:
+        return as_json(json_of(answer))
+    target = [each if isinstance(each, int) else each.id for each in asked.target_voters]
+    return _accepted(json_of(answer), voters_id(target))
 
 
 RESPONSES: Final[Mapping[type[Request[Any]], Respond]] = {

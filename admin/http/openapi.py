@@ -273,6 +273,18 @@ _KEY: Final[dict[str, Any]] = {
 }
 
 
+_LOCATION: Final[dict[str, Any]] = {
+    "Location": {"required": True, "schema": {"type": "string", "format": "uri-reference"}}
+}
+_RETRY_AFTER: Final[dict[str, Any]] = {
+    "Retry-After": {
+        "required": True,
+        "description": "Seconds until it is worth asking how far it is",
+        "schema": {"type": "integer"},
+    }
+}
+
+
 def _described(text: str, needs: Needs) -> dict[str, str]:
     """The summary and the description of an operation, from a docstring."""
     summary, _, rest = _paragraphs(text).partition("\n\n")
@@ -304,10 +316,13 @@ def _responses(
     content = {_JSON: {"schema": schemas.ref(body)}}
     done: dict[str, Any] = {"200": {"description": _summary(body), "content": content}}
     if creates:
-        done["201"] = {"description": "Created; Location names it", "content": content}
+        done["201"] = {"description": "Created", "headers": _LOCATION, "content": content}
     elif is_changed:
-        under_way = {"description": "Under way; Location names it", "content": content}
-        done["202"] = under_way
+        done["202"] = {
+            "description": "Under way; Location names the operation",
+            "headers": _LOCATION | _RETRY_AFTER,
+            "content": content,
+        }
     problem = {"application/problem+json": {"schema": schemas.ref(ProblemDetails)}}
     failed = {
         status: {"description": meaning, "content": problem}

@@ -16,6 +16,7 @@ from admin.faults import Refused
 from admin.http.caller import NotAllowed
 from admin.http.gateway import NoAnswer
 from quorum.protocol.errors import ErrorCode, error_name
+from statemachine.errors import Error
 from statemachine.limits import REFUSED_SHOWN_MAX
 
 logger = logging.getLogger("http")
@@ -34,6 +35,7 @@ _STATUS: Final[Mapping[int, int]] = MappingProxyType(
         ErrorCode.KAFKA_STORAGE_ERROR: 409,
         ErrorCode.RESOURCE_NOT_FOUND: 404,
         ErrorCode.BROKER_ID_NOT_REGISTERED: 404,
+        Error.RESOURCE_NOT_FOUND.code: 404,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
         ErrorCode.TOPIC_ALREADY_EXISTS: 409,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED: 403,

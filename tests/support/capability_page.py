@@ -36,6 +36,25 @@ items come and go, at every controller. A filter has the name of the field that 
 `?state=fenced,stopping` keeps the items in any of the states, several filters those that each of
 them keeps. An unknown parameter or value is refused (400) with those that there are.
 `GET /v1/quorum/brokers` has no pages: it lists the nodes that a node has heard of.
+
+## Operations
+
+A request that begins long work is answered 202 with `Location: /v1/operations/ID` and
+`Retry-After`: ask there until the state is succeeded, failed or cancelled. An operation is a view
+of what the log has, so every controller knows it, also after a fail-over.
+
+| id | begun by |
+| --- | --- |
+| `move-3`, of several moves `move-3-4` | a plan, a rollback, another replication factor |
+| `decommission-101` | `PUT /v1/brokers/101/decommission` |
+| `voters-1-2-3` | `PUT /v1/quorum/voters` |
+
+- A move counts as cancelled also if another move took partitions over, and as failed if all its
+  topics were deleted. The last 1,000 moves that ended are kept, for seven days.
+- A decommission has succeeded when the broker has no replicas, and with `unregister` is no longer
+  registered; it has failed if some are left that no move takes away. A recommission cancels it.
+- The log has no earlier target voters: if neither the voters nor the target are those of the id,
+  the change counts as cancelled.
 """
 
 

@@ -1,7 +1,9 @@
 """Check HTTP responses against the description of the listener (OpenAPI 3.1)."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -9,7 +11,14 @@ from jsonschema import Draft202012Validator
 from admin.http.openapi import PATH, document
 
 
-def check_described(method: str, path: str, status: int, kind: str, body: Any) -> None:
+def check_described(
+    method: str,
+    path: str,
+    status: int,
+    kind: str,
+    body: Any,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Assert that the description has this response, with exactly these fields."""
     if path == PATH:
         # A schema of the description itself is no part of it.
@@ -21,6 +30,8 @@ def check_described(method: str, path: str, status: int, kind: str, body: Any) -
     responses = operation["responses"]
     response = responses.get(str(status), responses["default"])
     content = response["content"]
+    lacking = [each for each in response.get("headers", ()) if each not in headers]
+    assert not lacking, f"{method} {path} {status} has no {', '.join(lacking)}"
     assert kind in content, f"{method} {path} {status} is {kind}, not {', '.join(content)}"
     (name,) = re.findall(r"/(\w+)$", content[kind]["schema"]["$ref"])
     errors = [

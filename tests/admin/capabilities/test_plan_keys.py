@@ -56,7 +56,7 @@ async def test_a_repeated_replication_factor_begins_once_at_any_controller(tmp_p
         await three_brokers(first.controller, 101)
         async with http_door(first) as http:
             begun, headers = await sent(http, "POST", FACTOR, factor(2), KEY)
-            assert (begun.status, headers["Location"]) == (202, "/v1/reassignments/1")
+            assert (begun.status, headers["Location"]) == (202, "/v1/operations/move-1")
             had = replicas(first)
             await asked(first.controller, isr(first.controller, "a", had))
             await asked(first.controller, move("a", 101))
@@ -77,7 +77,7 @@ async def test_an_emptying_that_was_undone_is_not_begun_again_by_a_retry(tmp_pat
         begun, headers = await keyed_put(http, EMPTYING)
         assert (begun["move_ids"], headers) == (
             [1],
-            {"Location": "/v1/reassignments/1"},
+            {"Location": "/v1/operations/decommission-102"},
         )
         await put(http, BACK)
         again, headers = await keyed_put(http, EMPTYING)

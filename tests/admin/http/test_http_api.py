@@ -67,7 +67,9 @@ class Http:
     async def _send(self, method: str, path: str, **more: Any) -> Answer:
         async with self.client.request(method, path, **more) as response:
             body = await response.json(content_type=None)
-            check_described(method, path, response.status, response.content_type, body)
+            check_described(
+                method, path, response.status, response.content_type, body, response.headers
+            )
             return Answer(response.status, response.content_type, body)
 
 

@@ -44,6 +44,7 @@ LISTS = {
     "topics.list": Listed("/v1/topics", "topics", itemgetter("name")),
     "topics.describe": Listed("/v1/topics/strict", "partitions", itemgetter("partition")),
     "partitions.list": Listed("/v1/partitions", "partitions", partition),
+    "operations.list": Listed("/v1/operations", "operations", itemgetter("operation_id")),
     "quorum.replicas": Listed("/v1/quorum/replicas", "replicas", itemgetter("replica_id")),
 }
 EVERYTHING = [("alone", 0), ("lax", 0), ("still", 0), ("strict", 0), ("strict", 1)]

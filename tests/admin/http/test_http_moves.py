@@ -238,7 +238,8 @@ async def test_a_rollback_says_where_it_is_told_of(tmp_path: Path) -> None:
             assert response.status == 202
             where = response.headers["Location"]
             assert (await response.json())["begun_move_id"] == 2
-        back = (await http.get(where)).body
+        assert where == "/v1/operations/move-2"
+        back = (await http.get("/v1/reassignments/2")).body
         assert (back["kind"], back["rollback_of"]) == ("rollback", 1)
         assert back["partitions"][0]["target_replicas"] == [101, 102]
 

@@ -43,9 +43,9 @@ async def test_a_plan_is_answered_with_the_move_that_it_is(tmp_path: Path) -> No
         await four_brokers(node)
         body = plan(("a", 0, [101, 103])) | {"name": "rack 7", "priority": 5}
         answer, headers = await sent(http, "POST", PATH, body)
-        assert (answer.status, headers) == (202, {"Location": f"{PATH}/1"})
+        assert (answer.status, headers) == (202, {"Location": "/v1/operations/move-1"})
         assert answer.body == {"move_id": 1, "accepted": 1, "refused": 0, "errors": []}
-        told = (await http.get(headers["Location"])).body
+        told = (await http.get((await http.get(headers["Location"])).body["resource"])).body
         assert (told["name"], told["priority"], told["asked_by"]) == (
             "rack 7",
             5,
@@ -53,7 +53,11 @@ async def test_a_plan_is_answered_with_the_move_that_it_is(tmp_path: Path) -> No
         )
         # What is under way already is no move of its own, and what is so needs none.
         again, headers = await sent(http, "POST", PATH, plan(("a", 0, [101, 103])))
-        assert (again.status, again.body["move_id"], headers["Location"]) == (202, 1, f"{PATH}/1")
+        assert (again.status, again.body["move_id"], headers["Location"]) == (
+            202,
+            1,
+            "/v1/operations/move-1",
+        )
         await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
         done, headers = await sent(http, "POST", PATH, plan(("a", 0, [101, 103])))
         assert (done.status, done.body["move_id"], headers) == (200, None, {})
@@ -67,7 +71,7 @@ async def test_a_repeated_request_is_carried_out_once_at_any_controller(tmp_path
         body = plan(("a", 0, [101, 103]), ("a", 9, [101]))
         async with http_door(first) as http:
             begun, headers = await sent(http, "POST", PATH, body, KEY)
-        assert (begun.status, headers) == (202, {"Location": f"{PATH}/1"})
+        assert (begun.status, headers) == (202, {"Location": "/v1/operations/move-1"})
         assert (begun.body["accepted"], begun.body["refused"]) == (1, 1)
         await asked(first.controller, isr(first.controller, "a", (101, 102, 103)))
         await asked(first.controller, move("a", 101, 104))
@@ -79,7 +83,10 @@ async def test_a_repeated_request_is_carried_out_once_at_any_controller(tmp_path
             async with http_door(node, wait_seconds=PATIENCE_SECONDS) as http:
                 again, headers = await sent(http, "POST", PATH, body, KEY)
                 assert again == begun
-                assert headers == {"Location": f"{PATH}/1", "Idempotent-Replayed": "true"}
+                assert headers == {
+                    "Location": "/v1/operations/move-1",
+                    "Idempotent-Replayed": "true",
+                }
                 other, headers = await sent(http, "POST", PATH, plan(("a", 0, [102])), KEY)
                 check_problem(other, 422, "the key monday-7 belongs to another request")
                 assert (other.body["kafka_error"], headers) == ("DUPLICATE_RESOURCE", {})

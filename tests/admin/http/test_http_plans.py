@@ -61,7 +61,7 @@ async def test_a_broker_is_emptied_by_a_move_of_its_own_kind_and_comes_back(
             assert not cordoned(leader)
             async with http.client.put(EMPTYING) as response:
                 assert response.status == 202
-                assert response.headers["Location"] == "/v1/reassignments/1"
+                assert response.headers["Location"] == "/v1/operations/decommission-102"
                 assert response.headers["Retry-After"] == "2"
                 begun = await response.json()
             assert (begun["state"], begun["partitions_held"]) == ("moving", 1)
@@ -239,7 +239,7 @@ async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Pat
         assert tried.body["outcome"]["replicas_added"] == 1
         async with http.client.post(FACTOR, json=body) as response:
             assert response.status == 202
-            assert response.headers["Location"] == "/v1/reassignments/1"
+            assert response.headers["Location"] == "/v1/operations/move-1"
         assert node.controller.image.moves[1].begun.name == "replication factor 2"
         assert replicas(node) == tuple(tried.body["plan"]["partitions"][0]["replicas"])
         await asked(node.controller, isr(node.controller, "a", replicas(node)))
