@@ -4,11 +4,11 @@ Every node with an HTTP listener has them. Probes answer everybody: an orchestra
 credentials, and what they say is no secret. Metrics need the right to describe the cluster.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Final
 
-import orjson
+import msgspec
 from aiohttp import web
+from msgspec import Meta, Struct
 
 from admin.capabilities.needs import DESCRIBE_CLUSTER
 from admin.http.access import Access
@@ -29,6 +29,19 @@ READY: Final = "/readyz"
 METRICS: Final = "/metrics"
 PROBES: Final = (LIVE, READY)
 """Paths that answer without authentication."""
+
+
+class Live(Struct, frozen=True, kw_only=True):
+    """The process is alive."""
+
+    live: bool
+
+
+class Ready(Struct, frozen=True, kw_only=True):
+    """The readiness of a node: it applies the log and knows a leader."""
+
+    ready: bool
+    reasons: Annotated[tuple[str, ...], Meta(description="What it lacks; empty if it is ready")]
 
 
 def base_app(access: Access, limits: HttpLimits, monitor: Monitor | None) -> web.Application:
@@ -60,20 +73,19 @@ async def admitted(request: web.Request, handler: Handler) -> web.StreamResponse
 
 async def get_live(_request: web.Request) -> web.Response:
     """200 while the event loop of the process turns, whatever the quorum does."""
-    return _probe({"live": True}, [])
+    return _probe(Live(live=True), 200)
 
 
 async def get_ready(request: web.Request) -> web.Response:
     """200 if the node applies the metadata log and knows a leader; else 503, with reasons."""
     reasons = request.app[MONITOR].unready()
-    return _probe({"ready": not reasons, "reasons": list(reasons)}, reasons)
+    found = Ready(ready=not reasons, reasons=tuple(reasons))
+    return _probe(found, 200 if found.ready else 503)
 
 
-def _probe(body: dict[str, Any], reasons: Sequence[str]) -> web.Response:
+def _probe(body: Struct, status: int) -> web.Response:
     return web.Response(
-        body=orjson.dumps(body),
-        status=503 if reasons else 200,
-        content_type="application/json",
+        body=msgspec.json.encode(body), status=status, content_type="application/json"
     )
 
 

@@ -4,7 +4,7 @@ A field, a route or an error of a capability is written once, in its schema; not
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
@@ -25,7 +25,9 @@ from admin.http.answers import (
     ProblemDetails,
     body_of,
 )
+from admin.http.base_app import LIVE, METRICS, READY, Live, Ready, get_live, get_ready
 from admin.http.events.resources import EVENT_STREAM, LAST_EVENT_ID, OVERVIEW, RESOURCES
+from admin.http.health import HEALTH, HealthSummary, get_health
 from admin.plan_file import MoveFile, PlanFile
 
 PATH: Final = "/openapi.json"
@@ -134,6 +136,12 @@ def _operations(schemas: _Schemas) -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield BASE, "post", _begun(schemas)
     yield f"{BASE}/{{id}}/rollback-plan", "get", _rollback_plan(schemas)
     yield STORED, "get", _stored(schemas)
+    yield LIVE, "get", _probe(schemas, LIVE, Live, get_live)
+    ready = _probe(schemas, READY, Ready, get_ready)
+    ready["responses"]["503"] = ready["responses"]["200"] | {"description": "It is not ready"}
+    yield READY, "get", ready
+    yield HEALTH, "get", _health(schemas)
+    yield METRICS, "get", _metrics(schemas)
 
 
 def _of_route(
@@ -253,6 +261,60 @@ def _stored(schemas: _Schemas) -> dict[str, Any]:
     }
 
 
+def _probe(
+    schemas: _Schemas, path: str, body: type[Struct], handler: Callable[..., Any]
+) -> dict[str, Any]:
+    """A probe, which answers everybody."""
+    content = {_JSON: {"schema": schemas.ref(body)}}
+    summary = _paragraphs(handler.__doc__ or "").rstrip(".")
+    return {
+        "operationId": path.strip("/"),
+        "summary": summary,
+        "description": "Answers everybody, for orchestrators.",
+        "tags": [_tag(path)],
+        "security": [],
+        "parameters": [],
+        "responses": {
+            "200": {"description": _summary(body), "content": content},
+            "default": _problem(schemas),
+        },
+    }
+
+
+def _health(schemas: _Schemas) -> dict[str, Any]:
+    content = {_JSON: {"schema": schemas.ref(HealthSummary)}}
+    return {
+        "operationId": "health",
+        **_described(get_health.__doc__ or "", DESCRIBE_CLUSTER),
+        "tags": [_tag(HEALTH)],
+        "parameters": [],
+        "responses": {
+            "200": {"description": "The cluster is healthy", "content": content},
+            "503": {"description": "It is not, or no controller is active", "content": content},
+            "default": _problem(schemas),
+        },
+    }
+
+
+def _metrics(schemas: _Schemas) -> dict[str, Any]:
+    text = {"text/plain": {"schema": {"type": "string"}}}
+    return {
+        "operationId": "metrics",
+        **_described("The metrics of this node as Prometheus text.", DESCRIBE_CLUSTER),
+        "tags": [_tag(METRICS)],
+        "parameters": [],
+        "responses": {
+            "200": {"description": "See docs/metrics.md", "content": text},
+            "default": _problem(schemas),
+        },
+    }
+
+
+def _problem(schemas: _Schemas) -> dict[str, Any]:
+    content = {"application/problem+json": {"schema": schemas.ref(ProblemDetails)}}
+    return {"description": "Another error", "content": content}
+
+
 _STALE: Final[dict[str, Any]] = {
     "name": "stale",
     "in": "query",
@@ -357,4 +419,4 @@ def _summary(struct: type[Struct]) -> str:
 
 def _tag(path: str) -> str:
     """The kind of resource: `brokers` of /v1/brokers/{id}."""
-    return re.split(r"[/:]", path)[2]
+    return re.split(r"[/:]", path)[2] if path.startswith("/v1/") else "monitoring"

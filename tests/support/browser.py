@@ -96,6 +96,14 @@ class Browser:
             within,
         )
 
+    async def press(self, key: str) -> None:
+        """Press and release a key where the focus is."""
+        value = {"Enter": "\ue007", "Tab": "\ue004"}[key]
+        actions = [{"type": each, "value": value} for each in ("keyDown", "keyUp")]
+        await self.call(
+            "POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]}
+        )
+
     async def resize(self, width: int, height: int, *, is_dark: bool = False) -> None:
         """Show the page at this size and in this scheme."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}

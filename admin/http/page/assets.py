@@ -1,4 +1,5 @@
-"""The files of the live page: read once, compressed once, and named by their content.
+"""The files of the live page and of the HTTP reference: read once, compressed once, and named by
+their content.
 
 They hold nothing secret, so they need no credential: the page itself asks for the token. Its policy
 lets it run and load only what comes from this node, and nothing that stands inside the HTML.
@@ -15,7 +16,8 @@ from typing import Final
 from aiohttp import web
 
 FOLDER: Final = Path(__file__).parent / "files"
-INDEX: Final = "index.html"
+PAGES: Final[Mapping[str, str]] = {"/": "index.html", "/docs": "docs.html"}
+"""The pages by their paths: the live page, and the HTTP reference."""
 PREFIX: Final = "/page/"
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -52,8 +54,9 @@ def _read(path: Path) -> Asset:
 
 
 def add_page(router: web.UrlDispatcher) -> None:
-    """Add the routes of the page."""
-    router.add_get("/", get_page)
+    """Add the routes of the pages."""
+    for path in PAGES:
+        router.add_get(path, get_page)
     router.add_get(PREFIX + "{name}", get_page)
 
 
@@ -64,7 +67,8 @@ def is_of_page(request: web.Request) -> bool:
 
 async def get_page(request: web.Request) -> web.Response:
     """Answer with a file of the page, unless the browser has it."""
-    found = assets().get(request.match_info.get("name", INDEX))
+    name = request.match_info.get("name") or PAGES[request.path]
+    found = assets().get(name)
     if found is None:
         raise web.HTTPNotFound
     headers = {

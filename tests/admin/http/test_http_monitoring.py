@@ -31,6 +31,7 @@ from tests.broker.client_requests import batch
 from tests.controller.apis.samples import describe_quorum
 from tests.controller.controller_commands import asked, join, topic
 from tests.support.controllers import Node, a_controller, active, controllers
+from tests.support.described_http import check_described
 from tests.support.kafka_client import Form, kafka_client
 
 Http = TestClient[Any, Any]
@@ -55,7 +56,9 @@ def controller_app(node: Node, token_file: Path | None = None) -> web.Applicatio
 
 async def get(http: Http, path: str, **headers: str) -> tuple[int, Any]:
     async with http.get(path, headers=headers) as response:
-        return response.status, await response.json(content_type=None)
+        body = await response.json(content_type=None)
+        check_described("GET", path, response.status, response.content_type, body)
+        return response.status, body
 
 
 async def scraped(http: Http) -> dict[str, Family]:

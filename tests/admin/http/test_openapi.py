@@ -10,7 +10,9 @@ from jsonschema import Draft202012Validator
 
 from admin.capabilities import CAPABILITIES
 from admin.http.app import make_app
+from admin.http.base_app import PROBES
 from admin.http.openapi import PATH, document
+from admin.http.page.assets import PAGES
 from tests.admin.http.test_http_api import http_door
 from tests.support.controllers import controllers
 from tests.support.described_http import check_described
@@ -25,7 +27,9 @@ def operations() -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def test_every_route_is_described_and_every_described_route_is_there() -> None:
-    app = make_app(*(None, None))  # type: ignore[arg-type]  # no request comes
+    nothing: Any = None
+    monitored: Any = object()
+    app = make_app(nothing, nothing, monitor=monitored)  # no request comes
     routed = {
         (route.resource.canonical, route.method.lower())
         for route in app.router.routes()
@@ -33,7 +37,7 @@ def test_every_route_is_described_and_every_described_route_is_there() -> None:
         and route.method != "HEAD"
         and not route.resource.canonical.endswith("/")
     }
-    own = {(path, "get") for path in (PATH, "/", "/page/{name}")}
+    own = {(path, "get") for path in (PATH, *PAGES, "/page/{name}")}
     assert routed - own == {(path, method) for path, method, _ in operations()}
 
 
@@ -55,9 +59,11 @@ def test_operations_have_ids_of_their_own_and_say_what_they_need() -> None:
     assert len({*ids}) == len(ids)
     for kind in CAPABILITIES.values():
         assert not kind.ROUTES or kind.NAME in ids
-    for _, _, operation in operations():
+    open_to_all = {path for path, _, operation in operations() if operation.get("security") == []}
+    assert open_to_all == {*PROBES}
+    for path, _, operation in operations():
         assert operation["summary"]
-        assert re.search(
+        assert path in PROBES or re.search(
             r"Needs [A-Z_]+ on \w+; the role \w+ of a token\.$", operation["description"]
         )
 

@@ -4,8 +4,10 @@ import gzip
 import re
 from pathlib import Path
 
+import pytest
+
 from admin.capabilities.needs import Role
-from admin.http.page.assets import FOLDER, POLICY, assets
+from admin.http.page.assets import FOLDER, PAGES, POLICY, assets
 from admin.http.tokens import TokenFile, create
 from tests.admin.http.raw_http import listening
 from tests.support.controllers import a_controller
@@ -17,8 +19,9 @@ def test_all_of_it_is_small() -> None:
     assert sum(len(each.compressed) for each in assets().values()) < COMPRESSED_BYTES_MAX
 
 
-def test_nothing_is_fetched_from_elsewhere_and_nothing_stands_inside_the_html() -> None:
-    html = (FOLDER / "index.html").read_text()
+@pytest.mark.parametrize("page", PAGES.values())
+def test_nothing_is_fetched_from_elsewhere_and_nothing_stands_inside_the_html(page: str) -> None:
+    html = (FOLDER / page).read_text()
     assert "<style" not in html
     assert not re.findall(r"<script(?![^>]*\bsrc=)", html)
     assert not re.findall(r"\son\w+=|\sstyle=", html)
@@ -31,6 +34,7 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_stands_inside_the_html() 
 
 async def test_a_file_is_sent_once_and_then_confirmed(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, listening(node) as http:
+        assert (await http.ask("GET", "/docs")).body == (FOLDER / "docs.html").read_bytes()
         page = await http.ask("GET", "/")
         assert page.status == 200
         assert page.headers["content-type"] == "text/html; charset=utf-8"

@@ -8,6 +8,7 @@ import * as moves from "./moves.js";
 import * as partitions from "./partitions.js";
 import * as plan from "./plan.js";
 import * as quorum from "./quorum.js";
+import { signIn } from "./sign_in.js";
 import { apply, commitsPerSecond, note, state } from "./state.js";
 import { Stream } from "./stream.js";
 
@@ -42,7 +43,10 @@ const stream = new Stream("/v1/overview", {
     connection();
     schedule();
   },
-  onRefused: signIn,
+  async onRefused(status, detail) {
+    await signIn(status, detail);
+    stream.attempts = 0;
+  },
 });
 
 let isDue = false;
@@ -116,39 +120,6 @@ function tiles() {
       setClass(row.node, `tile ${each.kind}`);
     },
   );
-}
-
-// A node that asks for a token answers 401; the token stays in this tab.
-function signIn(status, detail) {
-  return new Promise((resolve) => {
-    const secret = el("input", { type: "password", autocomplete: "off", required: true, size: 40 });
-    const reason = el("p", { class: "problem", role: "alert" }, status === 403 ? detail : "");
-    reason.hidden = status !== 403 && !token.get();
-    if (token.get() && status === 401) put(reason, "This node does not know that token.");
-    token.clear();
-    const dialog = el(
-      "dialog",
-      { "aria-label": "Sign in" },
-      el(
-        "form",
-        { method: "dialog" },
-        el("h2", {}, "This node asks for a token"),
-        el("p", { class: "dim" }, "An operator makes one with: metaquorum http-tokens create. It is kept in this tab only."),
-        el("label", { class: "field" }, "Bearer token", secret),
-        reason,
-        el("div", { class: "end" }, el("button", { type: "submit", class: "primary" }, "Sign in")),
-      ),
-    );
-    dialog.addEventListener("cancel", (event) => event.preventDefault());
-    dialog.addEventListener("close", () => {
-      token.set(secret.value.trim());
-      dialog.remove();
-      stream.attempts = 0;
-      resolve();
-    });
-    document.body.append(dialog);
-    dialog.showModal();
-  });
 }
 
 document.addEventListener("looked", schedule);
