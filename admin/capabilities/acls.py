@@ -7,11 +7,10 @@ from typing import Annotated, Final, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from admin.capabilities.needs import ALTER_SECURITY, DESCRIBE_CLUSTER
-from admin.capabilities.page_cursor import cursor_after, key_in
+from admin.capabilities.paging import PAGE_SIZE, Page, Paged, PageSize, PageToken
 from admin.capabilities.schema import (
     A_co,
     Answer,
-    AsOfOffset,
     Context,
     DryRun,
     Request,
@@ -42,8 +41,6 @@ from statemachine.security.authorizer import (
 )
 
 BASE: Final = "/v1/acls"
-PAGE_SIZE: Final = 100
-PAGE_SIZE_MAX: Final = 1_000
 ACLS_SHOWN_MAX: Final = 1_000
 
 ResourceName = Annotated[str, Meta(min_length=1, description="Name or prefix; * is every one")]
@@ -110,13 +107,10 @@ class ListedAcl(Answer, frozen=True, kw_only=True):
     permission_type: str
 
 
-class Acls(Answer, frozen=True, kw_only=True):
+class Acls(Page, frozen=True, kw_only=True):
     """ACLs in the order of their resources and principals."""
 
-    as_of_offset: AsOfOffset
-    total: Annotated[int, Meta(description="ACLs that pass the filter")]
     acls: tuple[ListedAcl, ...]
-    next_after: Annotated[str | None, Meta(description="null: this is the last page")]
 
 
 class AclResult(Result, frozen=True, kw_only=True):
@@ -169,24 +163,19 @@ class _FiltersAcls(Request[A_co], frozen=True, kw_only=True):
         )
 
 
-class ListAcls(_FiltersAcls[Acls], frozen=True, kw_only=True):
-    """List the ACLs that pass a filter, page by page."""
+class ListAcls(Paged, _FiltersAcls[Acls], frozen=True, kw_only=True):
+    """List the ACLs that pass a filter."""
 
-    after: Annotated[str, Meta(description="`next_after` of the page before")] = ""
-    page_size: Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX)] = PAGE_SIZE
+    page_size: PageSize = PAGE_SIZE
+    page_token: PageToken = None
 
     NAME = "acls.list"
     NEEDS = DESCRIBE_CLUSTER
-    ROUTES = (Route("GET", BASE, query=(*_FILTER, "after", "page_size")),)
+    ROUTES = (Route("GET", BASE),)
     ERRORS = (ErrorCode.SECURITY_DISABLED,)
     FAILING = "the ACLs cannot be listed"
-
-    def contradiction(self) -> str | None:
-        try:
-            key_in(self.after, _Key)
-        except ValueError as error:
-            return str(error)
-        return None
+    ITEMS = "acls"
+    POSITION = tuple[int, str, int, str, str, int, int]
 
     async def answer(self, context: Context) -> Acls:
         _check_authorizer(context)
@@ -197,15 +186,13 @@ class ListAcls(_FiltersAcls[Acls], frozen=True, kw_only=True):
         return await offload(partial(self._page, acls, found.offset), len(acls))
 
     def _page(self, acls: list[AccessControlEntry], offset: int) -> Acls:
-        begin = key_in(self.after, _Key)
-        left = (each for each in acls if begin is None or _key(each) > begin)
-        page = nsmallest(self.page_size + 1, left, key=_key)
-        shown = page[: self.page_size]
+        by_key = {_key(each): each for each in acls}
+        cut = self.cut(by_key)
         return Acls(
             as_of_offset=offset,
-            total=len(acls),
-            acls=tuple(map(_listed, shown)),
-            next_after=cursor_after(_key(shown[-1])) if len(page) > len(shown) else None,
+            total=cut.total,
+            next_page_token=cut.next_page_token,
+            acls=tuple([_listed(by_key[key]) for key in cut.shown]),
         )
 
 
@@ -310,11 +297,8 @@ def _listed(acl: AccessControlEntry) -> ListedAcl:
     )
 
 
-_Key: TypeAlias = tuple[int, str, int, str, str, int, int]
-"""The sort key of an ACL: all of it but the id."""
-
-
-def _key(acl: AccessControlEntry) -> _Key:
+def _key(acl: AccessControlEntry) -> tuple[int, str, int, str, str, int, int]:
+    """The sort key of an ACL: all of it but the id."""
     return (
         acl.resource_type,
         acl.resource_name,

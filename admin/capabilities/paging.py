@@ -1,8 +1,9 @@
 """Pages of lists: a size, a token, a total, and filters.
 
-A list is asked for by a `PageRequest`. Its filters are fields with the names of the fields of an
-item that they compare; a filter of several values keeps the items that have one of them, and
-filters of several fields those that all of them keep. Over HTTP every field is a query parameter.
+A list is asked for by a `PageRequest`, or a request that is `Paged` in another way. Its filters are
+fields with the names of the fields of an item that they compare; a filter of several values keeps
+the items that have one of them, and filters of several fields those that all of them keep. Over
+HTTP every field is a query parameter.
 """
 
 import binascii
@@ -42,18 +43,16 @@ class Cut(Generic[P]):
     next_page_token: str | None
 
 
-class PageRequest(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
-    """A request for a page of a list, whose items have positions in a fixed order.
+class Paged:
+    """The part of a request for a page of a list, whose items have positions in a fixed order.
 
     A token has the position of the last item, so it stays valid if that item is gone.
     """
 
-    page_size: Annotated[
-        int, Meta(ge=1, le=PAGE_SIZE_MAX, description="Items on a page, at most")
-    ] = PAGE_SIZE
-    page_token: Annotated[
-        str | None, Meta(description="`next_page_token` of the page before; null: the first page")
-    ] = None
+    __slots__ = ()
+
+    page_size: int
+    page_token: str | None
 
     ITEMS: ClassVar[str]
     """The field of the answer that has the items."""
@@ -62,9 +61,10 @@ class PageRequest(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
 
     @classmethod
     def parameters(cls, route: Route) -> Mapping[str, str]:
-        fields = {each: each for each in cls.__struct_fields__ if each != route.id}
-        # The filters first.
-        return fields | {each: fields.pop(each) for each in PageRequest.__struct_fields__}
+        """The query parameters: every field that is not in the path, the filters first."""
+        names: tuple[str, ...] = cls.__struct_fields__  # type: ignore[attr-defined]
+        filters = [each for each in names if each not in (*_PAGE, route.id)]
+        return {each: each for each in (*filters, *_PAGE)}
 
     @property
     def after(self) -> Any:
@@ -78,6 +78,7 @@ class PageRequest(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
         return msgspec.json.decode(place, type=self.POSITION)
 
     def contradiction(self) -> str | None:
+        """Return why the token is none, or None."""
         try:
             _ = self.after
         except ValueError:
@@ -100,6 +101,20 @@ class PageRequest(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
         """
         shown = found[: self.page_size]
         return Cut(shown, total, token_of(shown[-1]) if len(found) > len(shown) else None)
+
+
+_PAGE: Final = ("page_size", "page_token")
+PageSize = Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX, description="Items on a page, at most")]
+PageToken = Annotated[
+    str | None, Meta(description="`next_page_token` of the page before; null: the first page")
+]
+
+
+class PageRequest(Paged, Request[A_co], Generic[A_co], frozen=True, kw_only=True):
+    """A request for a page of a list."""
+
+    page_size: PageSize = PAGE_SIZE
+    page_token: PageToken = None
 
 
 def token_of(position: object) -> str:

@@ -1,17 +1,15 @@
 """Client quotas (KIP-546): list those of users, clients and hosts, and change them."""
 
 from collections.abc import Mapping
-from itertools import islice
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from admin.capabilities.needs import ALTER_CLUSTER_CONFIGS, DESCRIBE_CLUSTER_CONFIGS
-from admin.capabilities.page_cursor import cursor_after, key_in
+from admin.capabilities.paging import Page, PageRequest
 from admin.capabilities.schema import (
     Answer,
-    AsOfOffset,
     Context,
     DryRun,
     Request,
@@ -25,8 +23,6 @@ from statemachine.image.image import Image, QuotaHolder
 from statemachine.records.kafka_records import QuotaEntity
 
 BASE: Final = "/v1/quotas"
-PAGE_SIZE: Final = 100
-PAGE_SIZE_MAX: Final = 1_000
 
 EntityType: TypeAlias = Literal["user", "client_id", "ip"]
 _TYPES: Final[Mapping[str, str]] = {"user": USER, "client_id": CLIENT_ID, "ip": IP}
@@ -55,13 +51,10 @@ class EntityQuotas(Answer, frozen=True, kw_only=True):
     quotas: Annotated[dict[str, float], Meta(description="Values by name, as Kafka names them")]
 
 
-class Quotas(Answer, frozen=True, kw_only=True):
+class Quotas(Page, frozen=True, kw_only=True):
     """Entities with quotas, in the order of their types and names."""
 
-    as_of_offset: AsOfOffset
-    total: Annotated[int, Meta(description="Entities that pass the filter")]
     entities: tuple[EntityQuotas, ...]
-    next_after: Annotated[str | None, Meta(description="null: this is the last page")]
 
 
 class ChangedQuotas(Answer, frozen=True, kw_only=True):
@@ -71,7 +64,7 @@ class ChangedQuotas(Answer, frozen=True, kw_only=True):
     dry_run: DryRun
 
 
-class ListQuotas(Request[Quotas], frozen=True, kw_only=True):
+class ListQuotas(PageRequest[Quotas], frozen=True, kw_only=True):
     """List the entities that pass a filter, page by page, with their quotas.
 
     An entity passes if each type that is named, in any of the ways, is a part of it like this.
@@ -87,26 +80,13 @@ class ListQuotas(Request[Quotas], frozen=True, kw_only=True):
         tuple[EntityType, ...], Meta(description="Types of which any name is asked for")
     ] = ()
     strict: Annotated[bool, Meta(description="Only entities without parts of other types")] = False
-    after: Annotated[str, Meta(description="`next_after` of the page before")] = ""
-    page_size: Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX)] = PAGE_SIZE
 
     NAME = "quotas.list"
     NEEDS = DESCRIBE_CLUSTER_CONFIGS
-    ROUTES = (
-        Route(
-            "GET",
-            BASE,
-            query=(*_TYPES, "default", "any", "strict", "after", "page_size"),
-        ),
-    )
+    ROUTES = (Route("GET", BASE),)
     FAILING = "the quotas cannot be listed"
-
-    def contradiction(self) -> str | None:
-        try:
-            key_in(self.after, _Key)
-        except ValueError as error:
-            return str(error)
-        return None
+    ITEMS = "entities"
+    POSITION = tuple[tuple[str, str], ...]
 
     async def answer(self, context: Context) -> Quotas:
         return await context.read(self._page)
@@ -127,17 +107,16 @@ class ListQuotas(Request[Quotas], frozen=True, kw_only=True):
         found = describe_quotas(image, self._filters(), strict=self.strict)
         if isinstance(found, Refusal):
             return found
-        begin = key_in(self.after, _Key)
-        left = (each for each in found if begin is None or _key(each) > begin)
-        page = list(islice(left, self.page_size + 1))
-        shown = page[: self.page_size]
+        by_key = {_key(each): each for each in found}
+        cut = self.cut(by_key)
+        shown = [by_key[key] for key in cut.shown]
         return Quotas(
             as_of_offset=image.end_offset,
-            total=len(found),
+            total=cut.total,
+            next_page_token=cut.next_page_token,
             entities=tuple(
                 EntityQuotas(entity=_entity(each), quotas=dict(found[each])) for each in shown
             ),
-            next_after=cursor_after(_key(shown[-1])) if len(page) > len(shown) else None,
         )
 
 
@@ -189,9 +168,6 @@ def _entity(holder: QuotaHolder) -> Entity:
     return Entity(**{_FIELDS[part.type]: part.name for part in holder})
 
 
-_Key: TypeAlias = tuple[tuple[str, str], ...]
-
-
-def _key(holder: QuotaHolder) -> _Key:
+def _key(holder: QuotaHolder) -> tuple[tuple[str, str], ...]:
     # No part has an empty name: it is that of the default, the first one.
     return tuple((part.type, part.name or "") for part in holder)

@@ -242,7 +242,8 @@ def unless_refused(found: T | Refusal) -> T:
 
 def answer_type(kind: type[Request[A]]) -> type[A]:
     """The type of the answer to requests of this kind."""
-    found: type[A] = get_args(kind.__orig_bases__[0])[0]  # type: ignore[attr-defined]
+    bases = kind.__orig_bases__  # type: ignore[attr-defined]
+    found: type[A] = next(args[0] for base in bases if (args := get_args(base)))
     return found
 
 

@@ -5,16 +5,15 @@ sent in its place, as Kafka's clients do.
 """
 
 import secrets
-from itertools import islice
 from typing import Annotated, Final, Literal, Self
 
 from msgspec import Meta
 from msgspec.structs import replace
 
 from admin.capabilities.needs import ALTER_SECURITY, DESCRIBE_CLUSTER
+from admin.capabilities.paging import Page, PageRequest
 from admin.capabilities.schema import (
     Answer,
-    AsOfOffset,
     Context,
     Request,
     Route,
@@ -35,8 +34,6 @@ from statemachine.security.scram import (
 )
 
 BASE: Final = "/v1/users"
-PAGE_SIZE: Final = 100
-PAGE_SIZE_MAX: Final = 1_000
 PASSWORD_CHARACTERS_MAX: Final = 1_024
 
 UserName = Annotated[
@@ -60,13 +57,10 @@ class User(Answer, frozen=True, kw_only=True):
     credentials: tuple[Credential, ...]
 
 
-class Users(Answer, frozen=True, kw_only=True):
+class Users(Page, frozen=True, kw_only=True):
     """Users in the order of their names."""
 
-    as_of_offset: AsOfOffset
-    total: Annotated[int, Meta(description="Users whose names begin like this")]
     users: tuple[User, ...]
-    next_after: Annotated[str | None, Meta(description="null: this is the last page")]
 
 
 class ChangedUser(Answer, frozen=True, kw_only=True):
@@ -76,40 +70,39 @@ class ChangedUser(Answer, frozen=True, kw_only=True):
     mechanism: str
 
 
-class ListUsers(Request[Users], frozen=True, kw_only=True):
-    """List users by name, page by page."""
+class ListUsers(PageRequest[Users], frozen=True, kw_only=True):
+    """List users by name."""
 
     prefix: Annotated[str, Meta(description="The beginning of the names")] = ""
-    after: Annotated[str, Meta(description="`next_after` of the page before")] = ""
-    page_size: Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX)] = PAGE_SIZE
 
     NAME = "users.list"
     NEEDS = DESCRIBE_CLUSTER
-    ROUTES = (Route("GET", BASE, query=("prefix", "after", "page_size")),)
+    ROUTES = (Route("GET", BASE),)
     FAILING = "the users cannot be listed"
+    ITEMS = "users"
+    POSITION = str
 
     async def answer(self, context: Context) -> Users:
         return await context.read(self._page)
 
     def _page(self, image: Image) -> Users:
         known = describe_user_scram_credentials(image, None)
-        found = [each for each in known if each.user.startswith(self.prefix)]
-        page = list(islice((each for each in found if each.user > self.after), self.page_size + 1))
-        shown = page[: self.page_size]
+        found = {each.user: each.infos for each in known if each.user.startswith(self.prefix)}
+        cut = self.cut(found)
         return Users(
             as_of_offset=image.end_offset,
-            total=len(found),
+            total=cut.total,
+            next_page_token=cut.next_page_token,
             users=tuple(
                 User(
-                    name=each.user,
+                    name=name,
                     credentials=tuple(
                         Credential(mechanism=_NAMES[one.mechanism], iterations=one.iterations)
-                        for one in each.infos
+                        for one in found[name]
                     ),
                 )
-                for each in shown
+                for name in cut.shown
             ),
-            next_after=shown[-1].user if len(page) > len(shown) else None,
         )
 
 

@@ -35,7 +35,8 @@ counts the items on all pages. A token is a position in the order of the list: i
 items come and go, at every controller. A filter has the name of the field that it compares:
 `?state=fenced,stopping` keeps the items in any of the states, several filters those that each of
 them keeps. An unknown parameter or value is refused (400) with those that there are.
-`GET /v1/quorum/brokers` has no pages: it lists the nodes that a node has heard of.
+The nodes that a node has heard of (`/v1/quorum/brokers`), its snapshots, features, and the
+configurations of one resource are few, and have no pages.
 
 ## Operations
 

@@ -40,7 +40,7 @@ async def test_an_acl_from_its_creation_to_its_end(http: Http) -> None:
     whole = acl("orders", pattern_type="LITERAL", host="*", permission_type="ALLOW")
     assert (made.status, made.body["created"], made.body["results"][0]["acl"]) == (200, 1, whole)
     listed = (await http.get(ACLS)).body
-    assert (listed["total"], listed["acls"], listed["next_after"]) == (1, [whole], None)
+    assert (listed["total"], listed["acls"], listed["next_page_token"]) == (1, [whole], None)
     again = await create(http, acl("orders"))
     assert (again["created"], (await http.get(ACLS)).body["total"]) == (1, 1)
 
@@ -79,16 +79,16 @@ async def test_a_filter_selects_as_kafkas_does(http: Http) -> None:
 async def test_acls_are_listed_page_by_page(http: Http) -> None:
     wanted = [f"t{number} User:ann READ" for number in range(5)]
     await create(http, *(acl(f"t{number}") for number in (3, 1, 4, 0, 2)))
-    found, after = [], ""
+    found, token = [], ""
     for _ in range(3):
-        page = (await http.get(f"{ACLS}?page_size=2{after}")).body
+        page = (await http.get(f"{ACLS}?page_size=2{token}")).body
         assert page["total"] == 5
         found += [f"{each['resource_name']} User:ann READ" for each in page["acls"]]
         # The next page begins after an ACL that is gone.
         await http._send("DELETE", f"{ACLS}?resource_name={page['acls'][-1]['resource_name']}")
         await create(http, acl(page["acls"][-1]["resource_name"]))
-        after = f"&after={page['next_after']}"
-    assert (found, page["next_after"]) == (wanted, None)
+        token = f"&page_token={page['next_page_token']}"
+    assert (found, page["next_page_token"]) == (wanted, None)
 
 
 async def test_every_acl_is_deleted_only_if_everything_is_asked_for(http: Http) -> None:
@@ -131,7 +131,9 @@ async def test_what_is_wrong_is_said_in_one_sentence(http: Http, body: Any, word
 
 async def test_a_filter_that_is_wrong_is_said_with_what_is_right(http: Http) -> None:
     check_problem(await http.get(f"{ACLS}?resource_type=topic"), 400, "there are ANY, TOPIC, GROUP")
-    check_problem(await http.get(f"{ACLS}?after=x"), 400, "not the `next_after` of a page")
+    check_problem(
+        await http.get(f"{ACLS}?page_token=x"), 400, "'x' is invalid; take next_page_token"
+    )
 
 
 async def test_without_an_authorizer_there_are_no_acls(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from admin.capabilities import CAPABILITIES
-from admin.capabilities.paging import PageRequest
+from admin.capabilities.paging import Paged
 from statemachine.commands import (
     AlterReassignments,
     CordonBrokers,
@@ -16,6 +16,7 @@ from statemachine.commands import (
     PauseMoves,
     Reassignment,
 )
+from statemachine.security.authorization import AuthorizerConfig
 from tests.admin.http.raw_http import listening
 from tests.admin.http.test_http_api import Http, check_problem, http_door
 from tests.controller.controller_commands import asked, isr, join, move, topic
@@ -44,6 +45,9 @@ LISTS = {
     "topics.list": Listed("/v1/topics", "topics", itemgetter("name")),
     "topics.describe": Listed("/v1/topics/strict", "partitions", itemgetter("partition")),
     "partitions.list": Listed("/v1/partitions", "partitions", partition),
+    "users.list": Listed("/v1/users", "users", itemgetter("name")),
+    "quotas.list": Listed("/v1/quotas", "entities", lambda each: each["entity"]["user"]),
+    "acls.list": Listed("/v1/acls", "acls", itemgetter("resource_name")),
     "operations.list": Listed("/v1/operations", "operations", itemgetter("operation_id")),
     "quorum.replicas": Listed("/v1/quorum/replicas", "replicas", itemgetter("replica_id")),
 }
@@ -83,7 +87,8 @@ FILTERED = {
 @asynccontextmanager
 async def with_lists(folder: Path) -> AsyncIterator[tuple[Node, Http]]:
     """A cluster with items of every kind and state, and its HTTP listener."""
-    async with a_controller(folder) as node, http_door(node) as http:
+    authorizer = AuthorizerConfig(super_users=frozenset({"User:ANONYMOUS"}), allow_if_no_acl=True)
+    async with a_controller(folder, authorizer=authorizer) as node, http_door(node) as http:
         controller = node.controller
         await join(controller, 101, 102, 103)
         strict = (("min.insync.replicas", "2"),)
@@ -101,14 +106,18 @@ async def with_lists(folder: Path) -> AsyncIterator[tuple[Node, Http]]:
         await asked(controller, isr(controller, "lax", (101,)))
         await asked(controller, FenceBrokers(broker_ids=(103,)))
         await asked(controller, CordonBrokers(broker_ids=(102,), cordoned=True))
+        for name in ("ann", "bob"):
+            rule = {"resource_type": "TOPIC", "resource_name": name, "principal": f"User:{name}"}
+            await http.post("/v1/acls", {"acls": [{**rule, "operation": "READ"}]})
+            await http._send("PUT", f"/v1/users/{name}", json={"password": "a long password"})
+            quota = {"entity": {"user": name}, "set": {"producer_byte_rate": 1_000}}
+            await http._send("PATCH", "/v1/quotas", json=quota)
         yield node, http
 
 
 async def test_every_list_has_pages_and_its_filters_are_described(tmp_path: Path) -> None:
     pages = {
-        name: kind
-        for name, kind in CAPABILITIES.items()
-        if issubclass(kind, PageRequest) and kind.ROUTES
+        name: kind for name, kind in CAPABILITIES.items() if issubclass(kind, Paged) and kind.ROUTES
     }
     assert pages.keys() == LISTS.keys()
     async with with_lists(tmp_path) as (_, http):
@@ -133,7 +142,7 @@ async def test_every_list_has_pages_and_its_filters_are_described(tmp_path: Path
             for wrong, right in (
                 ("page_size=0", "page_size: expected `int` >= 1"),
                 ("page_size=1001", "page_size: expected `int` <= "),
-                ("page_token=W10", "page_token 'W10' is invalid; take next_page_token from"),
+                ("page_token=x", "page_token 'x' is invalid; take next_page_token from"),
                 ("size=1", "'size' is not known; there is "),
             ):
                 check_problem(await http.get(f"{listed.path}?{wrong}"), 400, right)

@@ -69,13 +69,13 @@ async def test_a_filter_selects_as_kafkas_does(http: Http, query: str, found: li
 
 async def test_entities_are_listed_page_by_page(http: Http) -> None:
     await set_all(http)
-    found, after = [], ""
+    found, token = [], ""
     for _ in range(4):
-        page = (await http.get(f"{QUOTAS}?page_size=1{after}")).body
+        page = (await http.get(f"{QUOTAS}?page_size=1{token}")).body
         assert page["total"] == 4
         found += [each["entity"] for each in page["entities"]]
-        after = f"&after={page['next_after']}"
-    assert (found, page["next_after"]) == ([ANN_AT_A, HOST, ANYBODY, ANN], None)
+        token = f"&page_token={page['next_page_token']}"
+    assert (found, page["next_page_token"]) == ([ANN_AT_A, HOST, ANYBODY, ANN], None)
 
 
 async def test_a_dry_run_checks_and_changes_nothing(http: Http) -> None:
@@ -110,7 +110,7 @@ async def test_what_is_wrong_is_said_in_one_sentence(http: Http, body: Any, word
         ("?any=group", "there are user, client_id, ip"),
         ("?user=ann&default=user", "may be in one filter only"),
         ("?ip=h&user=ann", "cannot be combined"),
-        ("?after=x", "not the `next_after` of a page"),
+        ("?page_token=x", "page_token 'x' is invalid; take next_page_token"),
     ],
 )
 async def test_a_filter_that_is_wrong_is_said(http: Http, query: str, words: str) -> None:

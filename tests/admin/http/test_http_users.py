@@ -85,8 +85,8 @@ async def test_users_are_listed_page_by_page(http: Http) -> None:
         await put(http, f"{USERS}/{name}", password=PASSWORD)
     first = (await http.get(f"{USERS}?page_size=2")).body
     assert ([each["name"] for each in first["users"]], first["total"]) == (["abe", "ann"], 3)
-    rest = (await http.get(f"{USERS}?page_size=2&after={first['next_after']}")).body
-    assert ([each["name"] for each in rest["users"]], rest["next_after"]) == (["bob"], None)
+    rest = (await http.get(f"{USERS}?page_size=2&page_token={first['next_page_token']}")).body
+    assert ([each["name"] for each in rest["users"]], rest["next_page_token"]) == (["bob"], None)
     of_a = (await http.get(f"{USERS}?prefix=a")).body
     assert ([each["name"] for each in of_a["users"]], of_a["total"]) == (["abe", "ann"], 2)
 
