@@ -21,6 +21,7 @@ from admin.capabilities.moves import (
     ResumeMoves,
     whole_plan,
 )
+from admin.capabilities.paging import every_page
 from admin.cli.moves import refused
 from admin.client.admin_client import AdminClient
 from admin.client.producer import Producer
@@ -189,7 +190,7 @@ class MovedCluster(KafkaCluster):
 
     async def note_plans(self) -> None:
         """Count what all moves are to do among what was asked for, whoever made their plans."""
-        for move in (await self.client.ask(ListMoves())).moves:
+        for move in (await every_page(self.client.ask, ListMoves())).moves:
             plan = await whole_plan(self.client.ask, move.move_id)
             self.asked += [
                 Assignment(topic=id.topic, partition=id.partition, replicas=tuple(replicas))
@@ -205,7 +206,7 @@ class MovedCluster(KafkaCluster):
 
     async def last_move(self) -> int:
         """The id of the move that was begun last."""
-        return max(each.move_id for each in (await self.client.ask(ListMoves())).moves)
+        return max(each.move_id for each in (await every_page(self.client.ask, ListMoves())).moves)
 
     async def standing(self, move: int) -> DescribedMove:
         """The status of the move."""
