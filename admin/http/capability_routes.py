@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
@@ -101,7 +102,7 @@ async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
     parameters = kind.parameters(route)
     check_parameters(request, *parameters, *stale)
     values: dict[str, Any] = dict(route.fixed)
-    types = {each.name: each.type for each in msgspec.structs.fields(kind)}
+    types = _types_of(kind)
     if route.id:
         values[route.id] = _in_path(request.match_info["id"], types[route.id], route.id)
     for name, field in parameters.items():
@@ -123,10 +124,21 @@ async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
     return _typed(values, kind, route)
 
 
+# msgspec evaluates the annotations of a class anew at each call: a tenth of a short request.
+@cache
+def _types_of(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
+    return {each.name: each.type for each in msgspec.structs.fields(kind)}
+
+
+@cache
+def _required_of(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple([each.name for each in msgspec.structs.fields(kind) if each.required])
+
+
 def _typed(values: dict[str, Any], kind: type[Q], route: Route) -> Q:
-    for each in msgspec.structs.fields(kind):
-        if each.required and each.name not in values:
-            name = "ids" if each.name == route.ids else each.name
+    for field in _required_of(kind):
+        if field not in values:
+            name = "ids" if field == route.ids else field
             raise Problem(400, "Invalid request", f"{name} is missing")
     try:
         asked: Q = msgspec.convert(values, kind)
@@ -141,8 +153,7 @@ def _valid_values(kind: type[Request[Any]], error: msgspec.ValidationError) -> s
     path = str(error).partition(" - at `$.")[2]
     found: Any = kind
     for name in re.findall(r"[a-z_]+", path):
-        types = {each.name: each.type for each in msgspec.structs.fields(found)}
-        found = _plain(types.get(name))
+        found = _plain(_types_of(found).get(name))
         if get_origin(found) is tuple:
             found = _plain(get_args(found)[0])
         if not (isinstance(found, type) and issubclass(found, msgspec.Struct)):
