@@ -6,12 +6,12 @@ batch, works on the copy. The history of a log is its state at the end: unknown 
 unsupported facts are never dropped silently, but refused by name.
 """
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from fcntl import LOCK_NB, LOCK_SH, flock, lockf
 from pathlib import Path
 from typing import Final
 
@@ -121,19 +121,25 @@ def _meta_of(folder: Path) -> MetaProperties:
 
 @contextmanager
 def _at_rest(folder: Path) -> Iterator[None]:
-    """Raise `AdoptError` if another process uses the folder or changes it meanwhile."""
-    path = folder / LOCK_NAME
+    """Hold the locks of a controller on the folder, so that none starts while it is copied.
+
+    Raises `AdoptError` if another process holds one, or changes the folder meanwhile. The locks are
+    shared: they need no right to write.
+    """
     before = _state_of(folder)
-    if path.exists():
-        with opened(path, os.O_RDONLY) as fd:
-            # Java locks files by lockf; a reader may take only a shared lock.
+    with ExitStack() as held:
+        # Java locks files by lockf, and our controllers the folder of the log by flock.
+        for path, lock in ((folder / LOCK_NAME, lockf), (folder / LOG_FOLDER / LOCK_NAME, flock)):
+            if not path.exists():
+                continue
+            fd = held.enter_context(opened(path, os.O_RDONLY))
             try:
-                fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                lock(fd, LOCK_SH | LOCK_NB)
             except OSError as error:
                 raise AdoptError(
                     f"{path} is locked: a process uses {folder}; stop the controller first"
                 ) from error
-    yield
+        yield
     if _state_of(folder) != before:
         raise AdoptError(f"{folder} has changed while it was copied; stop the controller first")
 

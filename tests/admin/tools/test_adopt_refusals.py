@@ -9,7 +9,10 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
+from admin.tools.adopt.source import _at_rest
 from quorum.core.vocabulary import ElectionState, Epoch
+from quorum.log.errors import FolderInUse
+from quorum.log.filesystem import FolderLock
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.persistent_state import LOG_FOLDER
 from statemachine.records import codec, kafka_records
@@ -138,6 +141,25 @@ def test_a_folder_that_a_process_has_locked_is_refused(tmp_path: Path) -> None:
         said = refused(tmp_path / "new", source, old(tmp_path, 3))
         process.communicate(b"")
     assert said == (f"{source}/.lock is locked: a process uses {source}; stop the controller first")
+
+
+def test_the_folder_of_a_running_controller_of_ours_is_refused(tmp_path: Path) -> None:
+    """Two controllers with one vote could give the cluster two histories."""
+    source = old(tmp_path, 2)
+    lock = FolderLock(source / LOG_FOLDER)
+    said = refused(tmp_path / "new", source, old(tmp_path, 3))
+    assert said == (
+        f"{source / LOG_FOLDER}/.lock is locked: a process uses {source}; stop the controller first"
+    )
+    lock.release()
+    assert adopted(tmp_path / "new", source, old(tmp_path / "other", 3)).exit_code == 0
+
+
+def test_no_controller_of_ours_starts_while_its_folder_is_copied(tmp_path: Path) -> None:
+    source = old(tmp_path, 2)
+    FolderLock(source / LOG_FOLDER).release()
+    with _at_rest(source), pytest.raises(FolderInUse):
+        FolderLock(source / LOG_FOLDER)
 
 
 def test_the_new_folder_must_be_empty_and_outside_of_the_old_ones(tmp_path: Path) -> None:
