@@ -17,7 +17,7 @@ from typing import Final
 
 from admin.client.admin_client import AdminClient, AdminError
 from admin.settings import ENVIRONMENT_PREFIX
-from admin.tools.local_cluster import last_line
+from admin.tools.local_cluster import end_of
 from admin.tools.local_plan import LOG_FILE, NodePlan
 from bench.faults import RunFailed
 from bench.rivals import Rival
@@ -86,7 +86,7 @@ class RivalCluster:
         """The process id of a running node; raises `RunFailed` if it has ended."""
         process = self._processes[node.name]
         if process.returncode is not None:
-            said = last_line(self._home(node) / LOG_FILE)
+            said = "".join(end_of(self._home(node) / LOG_FILE).splitlines()[-1:])
             raise RunFailed(
                 f"{node.name} beside {self.rival.side} controllers ended with "
                 f"{process.returncode}: {said}"

@@ -11,9 +11,11 @@ from typing import Any
 from quorum import process_log
 from quorum.log.errors import StorageError
 from quorum.ports import LogFailure
+from quorum.process_log import LINE_CHARACTERS_MAX
 from quorum.transport import audit_log
 from quorum.transport.address import Address
 from quorum.transport.descriptors import DESCRIPTORS_FEW, raise_limit
+from quorum.transport.refusal_log import printable
 from quorum.transport.security.tls import TlsUnusable
 
 logger = logging.getLogger("process")
@@ -39,6 +41,8 @@ def run_process(node: Callable[[], Coroutine[Any, Any, None]], *failures: type[E
     """Run a node; return the exit code of the process.
 
     An error at the start, of the storage, or of one of `failures` is printed and ends the process.
+    Any other is a fault of the program: it is logged with its traceback. The last lines, one for
+    each error, begin with `Error: ` in both cases.
     """
     if not __debug__:
         # The assertions guard safety, and `python -O` removes them.
@@ -73,6 +77,12 @@ def run_process(node: Callable[[], Coroutine[Any, Any, None]], *failures: type[E
         failed = True
         for error in leaves(group):
             sys.stderr.write(f"Error: {error}\n")
+    except* Exception as group:
+        failed = True
+        logger.critical("an unexpected error ends the process", exc_info=group)
+        for error in leaves(group):
+            what = f"{type(error).__name__}: {error}"
+            sys.stderr.write(f"Error: {printable(what, LINE_CHARACTERS_MAX)}\n")
     return int(failed)
 
 

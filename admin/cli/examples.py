@@ -13,6 +13,9 @@ EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "start": "metaquorum start --config node.toml",
         "local": "metaquorum local --controllers 3 --brokers 4 --dir /tmp/mq",
+        "local restart": "metaquorum local restart 102 --dir /tmp/mq",
+        "local kill": "metaquorum local kill controller-1 --dir /tmp/mq",
+        "local stop": "metaquorum local stop --dir /tmp/mq",
         "demo": "metaquorum demo --once",
         "metadata-quorum describe": "metadata-quorum describe --status",
         "metadata-quorum alter": "metadata-quorum alter --voters 4,5,6",
@@ -120,11 +123,11 @@ def attach(command: click.Command, path: str) -> None:
 
 def _of(command: click.Command, path: str) -> Iterator[str]:
     """The example of a command; those of a group are those of the commands inside it."""
-    if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
-            yield from _of(inner, f"{path} {name}")
-    elif path in EXAMPLES:
+    if path in EXAMPLES:
         connects = "--bootstrap-server" not in EXAMPLES[path] and any(
             each.name == "bootstrap_server" for each in command.params
         )
         yield f"{EXAMPLES[path]} \\\n    {_SERVER}" if connects else EXAMPLES[path]
+    elif isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from _of(inner, f"{path} {name}")

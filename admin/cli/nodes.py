@@ -3,16 +3,18 @@
 import os
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from admin.cli.options import DURATION, BadInput, Exit, command_line, say, write
+from admin.cli.options import DURATION, BadInput, Exit, command_line, is_given, say, write
 
 if TYPE_CHECKING:
     from admin.tools.local_cluster import LocalCluster
+    from admin.tools.local_control import LocalControl
 
 
 @click.command()
@@ -64,15 +66,14 @@ _secure_option = click.option(
 )
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--controllers", type=click.IntRange(1, 9), help="How many. [default: 3]")
 @click.option("--brokers", type=click.IntRange(0, 50), help="How many. [default: 4]")
 @click.option(
     "--dir",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="The folder of the cluster: new, empty, or that of a cluster before.",
+    help="The folder of the cluster: new, empty, or that of a cluster before.  [required]",
 )
 @click.option(
     "--base-port",
@@ -91,7 +92,7 @@ _secure_option = click.option(
 def local(
     ctx: click.Context,
     /,
-    folder: Path,
+    folder: Path | None,
     kafka: str | None,
     is_secure: bool,
     **numbers: int | None,
@@ -99,8 +100,17 @@ def local(
     """Run a cluster of processes on this machine until Ctrl-C or SIGTERM.
 
     What runs where is in DIR/cluster.json as soon as all nodes answer. Started again on the same
-    folder, the cluster comes back as it was.
+    folder, the cluster comes back as it was. The commands below are for a cluster that runs.
     """
+    if ctx.invoked_subcommand is not None:
+        for each in ctx.command.params:
+            if each.name != "folder" and is_given(str(each.name)):
+                raise click.UsageError(
+                    f"{each.opts[0]} starts a cluster: {ctx.invoked_subcommand} takes --dir only"
+                )
+        return
+    if folder is None:
+        raise click.UsageError(_NO_FOLDER)
     import asyncio
 
     from admin.tools.kafka_runtime import Unavailable
@@ -115,24 +125,84 @@ def local(
         raise click.ClickException(str(error)) from None
 
 
+_NO_FOLDER = "Missing option '--dir'."
+
+
+def _of_running(command: Callable[..., str]) -> Callable[..., None]:
+    """Give `command` the folder of --dir, and ask the cluster there for the action it returns."""
+
+    @click.option(
+        "--dir",
+        "folder",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="The folder of the cluster.  [required]",
+    )
+    @click.pass_context
+    @wraps(command)
+    def ask_cluster(ctx: click.Context, /, folder: Path | None, **options: Any) -> None:
+        from admin.tools.local_control import Action, ask
+        from admin.tools.local_plan import LocalError
+
+        folder = folder or (None if ctx.parent is None else ctx.parent.params.get("folder"))
+        if folder is None:
+            raise click.UsageError(_NO_FOLDER)
+        try:
+            say(ask(folder, Action(command(**options)), options["node"]))
+        except LocalError as error:
+            raise click.ClickException(str(error)) from None
+
+    return ask_cluster
+
+
+@local.command("restart")
+@click.argument("node")
+@_of_running
+def restart_node(node: str) -> str:
+    """Start NODE, as 102 or broker-102, again; one that runs is stopped first."""
+    return "restart"
+
+
+@local.command("kill")
+@click.argument("node")
+@_of_running
+def kill_node(node: str) -> str:
+    """Kill NODE as a power loss would (SIGKILL)."""
+    return "kill"
+
+
+@local.command("stop")
+@click.argument("node", required=False)
+@_of_running
+def stop_nodes(node: str | None) -> str:
+    """Stop NODE cleanly, or without it the whole cluster."""
+    return "stop"
+
+
 async def _run(cluster: "LocalCluster") -> Exit:
     """Start the cluster and stay until interrupted; then stop it."""
     from admin.tools.local_cluster import until_interrupted
+    from admin.tools.local_control import LocalControl
 
+    control = LocalControl(cluster, say)
     try:
-        await until_interrupted(_stay(cluster))
+        await until_interrupted(_stay(cluster, control))
     finally:
-        await _stop(cluster)
+        try:
+            await _stop(cluster)
+        finally:
+            await control.close()
     return Exit.DONE
 
 
-async def _stay(cluster: "LocalCluster") -> None:
+async def _stay(cluster: "LocalCluster", control: "LocalControl") -> None:
     """Start the cluster, and report each node that ends by itself."""
     await cluster.start()
+    await control.listen()
     _announce(cluster)
+    again = f"{command_line()} local restart --dir {cluster.folder}"
     while True:
         ended = await cluster.ended.get()
-        say(f"{ended}; the others go on")
+        say(f"{ended}. The others go on; to start it again: {again} {ended.node.name}")
 
 
 async def _stop(cluster: "LocalCluster") -> None:
@@ -161,7 +231,7 @@ def _announce(cluster: "LocalCluster") -> None:
         asked += f" --command-config {security.client_file}"
     say(f"Look:  {command_line()} metadata-quorum {asked} describe --status")
     say(f"       {f'http://{web}/' if security is None else security.curl(web)}")
-    say("Stop:  Ctrl-C")
+    say("Stop:  Ctrl-C; single nodes: metaquorum local kill | stop | restart --help")
 
 
 DEADLINE_MS = 60_000

@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process
@@ -55,7 +56,9 @@ STOP_KAFKA_MS: Final = 30_000
 """The same for a broker of Kafka, which takes seconds even when it is idle."""
 POLL_MS: Final = 50
 PROBE_MS: Final = 1_000
-LAST_LINE_BYTES_MAX: Final = 4_096
+REASON_BYTES_MAX: Final = 64 * 1024
+"""The end of a node's log in which the reason of its end is looked for."""
+REASON_CHARACTERS_MAX: Final = 600
 LOCK_FILE: Final = ".lock"
 
 
@@ -66,12 +69,23 @@ class Ended:
     node: NodePlan
     code: int
     """The exit code, or the negative number of the signal that ended it."""
-    last_line: str
+    reason: str
+    """A sentence without its end, or empty if the log has none."""
+    log: Path
 
     def __str__(self) -> str:
-        how = f"signal {-self.code}" if self.code < 0 else f"exit code {self.code}"
-        said = f"its last line was: {self.last_line}" if self.last_line else "it said nothing"
-        return f"{self.node.name} ended by itself with {how}; {said}"
+        if self.code < 0:
+            return f"{self.node.name} was ended by {_signal_name(-self.code)}"
+        if self.code == 0:
+            return f"{self.node.name} was asked to stop, not by this command"
+        return f"{self.node.name} ended by itself: {self.reason or f'see {self.log}'}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 class LocalCluster:
@@ -106,6 +120,10 @@ class LocalCluster:
         self._processes: dict[str, Process] = {}
         self._watchers: dict[str, asyncio.Task[None]] = {}
         self._dismissed: set[int] = set()
+        self._last_ends: dict[str, Ended] = {}
+        self._log_starts: dict[str, int] = {}
+        """The size of each log when its process was started."""
+        self._control: Path | None = None
         self._lock: IO[str] | None = None
 
     async def __aenter__(self) -> "LocalCluster":
@@ -174,6 +192,11 @@ class LocalCluster:
                 await self.security.grant(client)
         self._write_cluster_file()
 
+    def serve_control(self, path: Path) -> None:
+        """Name in `cluster.json` the socket that takes commands (`local_control`)."""
+        self._control = path
+        self._write_cluster_file()
+
     async def kill(self, name: str) -> None:
         """Kill the node as a power loss would (SIGKILL), and wait for its end."""
         await self._end(name, signal.SIGKILL)
@@ -219,7 +242,8 @@ class LocalCluster:
         self._dismissed.add(process.pid)
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(how)
-        await process.wait()
+        # Not `await`, which would cancel the watcher when time runs out.
+        await asyncio.wait([self._watchers[name]])
 
     def _write_files(self) -> None:
         settings, more = self._settings, NO_MORE
@@ -246,7 +270,9 @@ class LocalCluster:
 
     async def _spawn(self, node: NodePlan) -> None:
         home = self.folder / node.name
+        self._last_ends.pop(node.name, None)
         with (home / LOG_FILE).open("ab") as log:
+            self._log_starts[node.name] = log.tell()
             process = await asyncio.create_subprocess_exec(
                 *self._command(node),
                 stdin=DEVNULL,
@@ -264,10 +290,12 @@ class LocalCluster:
     async def _watch(self, node: NodePlan, process: Process) -> None:
         code = await process.wait()
         if process.pid not in self._dismissed:
-            line = last_line(self.folder / node.name / LOG_FILE)
-            self.ended.put_nowait(Ended(node=node, code=code, last_line=line))
-            if (self.folder / CLUSTER_FILE).exists():
-                self._write_cluster_file()
+            log = self.folder / node.name / LOG_FILE
+            reason = reason_of_end(end_of(log, self._log_starts[node.name]))
+            ended = self._last_ends[node.name] = Ended(node=node, code=code, reason=reason, log=log)
+            self.ended.put_nowait(ended)
+        if (self.folder / CLUSTER_FILE).exists():
+            self._write_cluster_file()
 
     async def _until_up(self, node: NodePlan) -> None:
         """Wait until `node` answers and knows all others.
@@ -277,8 +305,9 @@ class LocalCluster:
         """
         while True:
             if self.pid(node.name) is None:
-                ended = await self.ended.get()
-                raise LocalError(str(ended))
+                await asyncio.wait([self._watchers[node.name]])
+                ended = self._last_ends.get(node.name)
+                raise LocalError(f"{node.name} was stopped" if ended is None else str(ended))
             if await self._is_up(node):
                 return
             await asyncio.sleep(POLL_MS / 1_000)
@@ -332,6 +361,8 @@ class LocalCluster:
         )
         if self.security is not None:
             data["command_config"] = str(self.security.client_file)
+        if self._control is not None:
+            data["control"] = str(self._control)
         replace_file(self.folder / CLUSTER_FILE, json.dumps(data, indent=2).encode() + b"\n")
 
 
@@ -366,15 +397,35 @@ async def until_interrupted(work: Coroutine[Any, Any, None]) -> bool:
     return task.cancelled()
 
 
-def last_line(path: Path) -> str:
-    """The last line of a log that is not blank, or an empty text."""
-    if not path.exists():
+def end_of(log: Path, start: int = 0) -> str:
+    """The last part of a log from this position on; empty if somebody has removed the log."""
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(start, size - REASON_BYTES_MAX))
+            return file.read().decode(errors="replace")
+    except OSError:
         return ""
-    with path.open("rb") as log:
-        size = log.seek(0, os.SEEK_END)
-        log.seek(max(0, size - LAST_LINE_BYTES_MAX))
-        lines = log.read().decode(errors="replace").splitlines()
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+_OURS: Final = "Error: "
+_KAFKAS: Final = re.compile(r"\[[^]]*\] (?:ERROR|FATAL) (.*?)(?: \([\w.$]+\))?")
+_RAISED: Final = re.compile(r"[ |]*(?:Caused by: )?((?:[\w$]+\.)*\w*(?:Error|Exception)\b.*)")
+
+
+def reason_of_end(log: str) -> str:
+    """The reason why a node ended, by what its process has written; empty if that has none.
+
+    Our nodes end with lines `Error: ...` (`quorum.process`). A broker of Kafka logs an error, with
+    its exception in the next line. Of a traceback, a group's too, the innermost error counts.
+    """
+    lines = log.splitlines()
+    said = [line.removeprefix(_OURS) for line in lines if line.startswith(_OURS)]
+    if not said:
+        raised = [found[1] for line in lines if (found := _RAISED.fullmatch(line))]
+        errors = [found[1] for line in lines if (found := _KAFKAS.fullmatch(line))]
+        said = [*errors[-1:], *raised[-1:]]
+    return "; ".join(dict.fromkeys(said))[:REASON_CHARACTERS_MAX]
 
 
 def _environment() -> dict[str, str]:

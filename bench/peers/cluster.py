@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Final, Protocol
 
 from admin.settings import ENVIRONMENT_PREFIX
-from admin.tools.local_cluster import last_line
+from admin.tools.local_cluster import end_of
 from bench.faults import RunFailed
 from bench.load import Make
 from bench.report import Processes
@@ -158,7 +158,7 @@ class Cluster:
     def _check(self) -> None:
         for node, process in self._processes.items():
             if process.returncode is not None:
-                said = last_line(self._folder / f"node-{node}" / LOG_FILE)
+                said = "".join(end_of(self._folder / f"node-{node}" / LOG_FILE).splitlines()[-1:])
                 raise RunFailed(f"{self.kind.name}: node {node} ended: {said}")
 
     async def _end_all(self) -> None:

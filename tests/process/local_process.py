@@ -99,6 +99,15 @@ class LocalProcess:
         (pid,) = [node["pid"] for node in nodes if node["id"] == id]
         return int(pid)
 
+    def nodes(self) -> dict[str, int | None]:
+        """The process of every node by its name; None for one that does not run."""
+        kinds = {"controller": self.cluster["controllers"], "broker": self.cluster["brokers"]}
+        return {f"{kind}-{each['id']}": each["pid"] for kind in kinds for each in kinds[kind]}
+
+    def wait(self) -> int:
+        """The exit code of a cluster that has been told to stop."""
+        return self._process.wait(timeout=STOP_SECONDS)
+
     def line(self, *, containing: str) -> str:
         """The next line on stderr that contains this; fails when there is none any more."""
         assert self._process.stderr is not None

@@ -236,7 +236,14 @@ def test_a_second_cluster_in_the_same_folder_is_refused_and_harms_nothing(
     assert cluster.cluster["brokers"]
 
 
-def test_a_cluster_tells_of_a_node_that_ends_stops_clean_and_comes_back_the_same(
+def told(folder: Path, *words: str) -> tuple[int, str]:
+    """The exit code and the message of a command for the cluster that runs in a folder."""
+    done = metaquorum("local", *words, "--dir", folder)
+    assert done.out == ""
+    return done.code, done.err
+
+
+def test_a_cluster_tells_of_a_node_that_ends_obeys_stops_clean_and_comes_back_the_same(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "local"
@@ -245,12 +252,34 @@ def test_a_cluster_tells_of_a_node_that_ends_stops_clean_and_comes_back_the_same
         create(running, "kept", partitions=1, replicas=1)
         os.kill(running.pid(102), signal.SIGKILL)
         said = running.line(containing="broker-102")
-        assert said.startswith("broker-102 ended by itself with signal 9; its last line was: ")
-        assert said.endswith("; the others go on")
-        survivors = [running.pid(1), running.pid(101)]
+        assert said.startswith("broker-102 was ended by SIGKILL. The others go on; to start it ")
+        assert said.endswith(f" local restart --dir {folder} broker-102")
+        assert running.nodes()["broker-102"] is None
+        assert told(folder, "kill", "102") == (1, "Error: broker-102 does not run\n")
+        code, restarted = told(folder, "restart", "broker-102")
+        assert (code, restarted) == (0, f"broker-102 is up, process {running.pid(102)}.\n")
+        assert told(folder, "kill", "101") == (0, "broker-101 is killed.\n")
+        assert running.nodes()["broker-101"] is None
+        assert told(folder, "stop", "controller-1") == (0, "controller-1 is stopped.\n")
+        assert told(folder, "stop", "7") == (
+            1,
+            "Error: there is no node 7; the nodes are controller-1, broker-101, broker-102\n",
+        )
+        settings = folder / "controller-1" / "node.properties"
+        kept = settings.read_text(encoding="utf-8")
+        settings.write_text(f"{kept}no.such.setting=1\n", encoding="utf-8")
+        code, refused = told(folder, "restart", "1")
+        assert (code, "no.such.setting is not a setting" in refused) == (1, True), refused
+        settings.write_text(kept, encoding="utf-8")
+        assert told(folder, "restart", "1")[0] == 0
+        survivors = [running.pid(1), running.pid(102)]
         assert all(map(is_alive, survivors))
-        assert running.stop() == 0
+        assert told(folder, "stop") == (0, "All nodes are stopped.\n")
+        assert running.wait() == 0
     assert not any(map(is_alive, survivors))
+    assert not (folder / "control.sock").exists()
+    code, absent = told(folder, "stop")
+    assert (code, absent.startswith(f"Error: no cluster is up in {folder}, ")) == (1, True)
     assert not (folder / "cluster.json").exists()
 
     with local(folder) as running:

@@ -18,11 +18,12 @@ END: Final = "<!-- /commands -->\n"
 
 
 def leaves() -> Iterator[tuple[str, click.Command]]:
-    """Every command that is not a group, with its path."""
+    """Every command that does something, with its path: also a group that runs without one."""
 
     def inside(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
-        if not isinstance(command, click.Group):
+        if not isinstance(command, click.Group) or command.invoke_without_command:
             yield path, command
+        if not isinstance(command, click.Group):
             return
         for name, inner in command.commands.items():
             yield from inside(f"{path} {name}", inner)
