@@ -130,7 +130,7 @@ class Consumer:
 
     def _is_end(self, error: KafkaError) -> bool:
         """Return whether this is the end of a partition; raises `AdminError` if it is a failure."""
-        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        if error.str().startswith("FindCoordinator "):
             # librdkafka looks up the coordinator of the group, which this reader does not join.
             return False
         if error.code() != KafkaError._PARTITION_EOF:

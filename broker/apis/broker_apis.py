@@ -83,8 +83,24 @@ OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
 """The APIs of the listener; of the forwarded ones, the versions that our controllers serve."""
 
 _GROUP: Final = 0
-"""The key type of a group; others are transactions."""
-_NO_COORDINATOR: Final = "this broker offers neither consumer groups nor transactions"
+_TRANSACTION: Final = 1
+"""Types of keys; 2 is a partition of a share group."""
+_NO_GROUPS: Final = (
+    ErrorCode.UNSUPPORTED_VERSION,
+    "the embedded brokers of metaquorum have no consumer groups: assign partitions without one, "
+    "or use Kafka's brokers",
+)
+_NO_TRANSACTIONS: Final = (
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    "the embedded brokers of metaquorum have no transactions: leave transactional.id out, or use "
+    "Kafka's brokers",
+)
+"""Errors after which clients do not look for a coordinator again, and of which they show the text.
+
+For groups any code that is not retriable will do, and this one is the truth. A producer of
+librdkafka gives up only if a right is missing; Kafka's producer shows the text of this one, but not
+that of TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+"""
 
 _Handle = Callable[[InboundRequest, Any], Mapping[str, Any] | None]
 
@@ -162,13 +178,13 @@ class BrokerApis:
         request.respond(write_offer(request.api_version, OFFERED, features))
 
     def _find_coordinator(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
-        """FindCoordinator (10): COORDINATOR_NOT_AVAILABLE for every key."""
+        """FindCoordinator (10): an error for every key; there are no coordinators."""
         access = self._rights.access(request)
-        is_group = getattr(message, "key_type", _GROUP) == _GROUP
-        right = DESCRIBE_GROUP if is_group else DESCRIBE_TRANSACTION
+        is_transaction = getattr(message, "key_type", _GROUP) == _TRANSACTION
+        right = DESCRIBE_TRANSACTION if is_transaction else DESCRIBE_GROUP
 
         def found(key: str) -> dict[str, Any]:
-            error, text = ErrorCode.COORDINATOR_NOT_AVAILABLE, _NO_COORDINATOR
+            error, text = _NO_TRANSACTIONS if is_transaction else _NO_GROUPS
             if not access.may(right, key):
                 error, text = ErrorCode(right.error.code), access.refusal(right, key)
             where = {"node_id": -1, "host": "", "port": -1}

@@ -381,12 +381,17 @@ async def test_transactions_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.FIND_COORDINATOR))
-async def test_there_are_no_groups(tmp_path: Path, version: int) -> None:
+async def test_there_are_no_coordinators(tmp_path: Path, version: int) -> None:
+    """UNSUPPORTED_VERSION for groups, CLUSTER_AUTHORIZATION_FAILED for transactions."""
     async with cluster(tmp_path, 1) as brokers:
         keys = {"coordinator_keys": ("g",)} if version >= 4 else {"key": "g"}
-        answer = await brokers[1].ask(ApiKey.FIND_COORDINATOR, version, key_type=0, **keys)
-        found = answer.coordinators[0] if version >= 4 else answer
-        assert found.error_code == 15
+        for kind, code, words in ((0, 35, "no consumer groups"), (1, 31, "no transactions")):
+            if version == 0 and kind == 1:
+                continue
+            answer = await brokers[1].ask(ApiKey.FIND_COORDINATOR, version, key_type=kind, **keys)
+            found = answer.coordinators[0] if version >= 4 else answer
+            assert found.error_code == code
+            assert version == 0 or words in found.error_message
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.API_VERSIONS))
