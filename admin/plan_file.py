@@ -9,7 +9,6 @@ everything that needs no cluster, `check_plan` the rest, before anything is sent
 ignore unknown fields; here they are errors, because most of them are misspelt.
 """
 
-import difflib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from admin.capabilities.plan_steps import PLAN_FILE_VERSION
 from admin.capabilities.reassignments import BeginMove
 from admin.capabilities.schema import BrokerId, Partition
 from admin.model import Assignment, PartitionId, TopicDescription
+from admin.near_name import near_name
 from admin.units import invalid_field
 
 ANY_LOG_DIR: Final = "any"
@@ -229,8 +229,8 @@ def _hint(message: str, kind: type[Struct]) -> str:
         return ""
     entry = _ENTRIES.get(kind, PlannedPartition)
     there = (entry if unknown[2] else kind).__struct_fields__
-    near = difflib.get_close_matches(unknown[1], there, n=1)
-    return f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(there)}"
+    near = near_name(unknown[1], there)
+    return f"; did you mean `{near}`?" if near else f"; known are {', '.join(there)}"
 
 
 def _assignments(entries: Sequence[PlannedPartition]) -> tuple[Assignment, ...]:

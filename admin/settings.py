@@ -5,7 +5,6 @@ Files, environment and flags are parsed by the table, and the documentation is m
 `ValueError`, which says what is wrong and what is right. Nothing here does I/O.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
@@ -15,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from admin.http.limits import HttpLimits
+from admin.near_name import near_name
 from admin.units import parse_duration_ms, parse_size_bytes, whole_number
 from broker import limits as broker_limits
 from quorum.core.limits import (
@@ -1056,9 +1056,9 @@ def setting_of_variable(variable: str) -> Setting | None:
 
 def suggestion(name: str, known: Mapping[str, Setting]) -> str:
     """The rest of a sentence about an unknown `name`: which of `known` was probably meant."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    near = near_name(name, known, 0.5)
     if near:
-        return f"; did you mean {near[0]}?"
+        return f"; did you mean {near}?"
     return "; `metaquorum settings` lists them"
 
 

@@ -1,6 +1,7 @@
 """`metaquorum configs` and `metaquorum features` (KIP-584): what is in force in the cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
@@ -66,7 +67,10 @@ async def _at_broker(target: Target, broker: int) -> Target:
         found = {each.id: each.address for each in await client.brokers()}
     if broker not in found:
         alive = ", ".join(map(str, sorted(found)))
-        raise click.ClickException(f"broker {broker} is not among those alive: {alive}")
+        raise click.ClickException(
+            f"broker {broker} is not among those alive: {alive}; --bootstrap-controller needs no "
+            "broker"
+        )
     return replace(target, servers=(found[broker],))
 
 
@@ -74,6 +78,11 @@ async def _at_broker(target: Target, broker: int) -> Target:
 @_resource_options
 @click.option("--set", "values", type=NAME_VALUE, multiple=True, help="A new value.")
 @click.option("--delete", "removed", multiple=True, metavar="NAME", help="Reset to the default.")
+@click.option(
+    "--allow-unknown",
+    is_flag=True,
+    help="Set names of brokers that this program does not know: of plug-ins, or newer releases.",
+)
 @with_target
 async def alter(
     target: Target,
@@ -82,8 +91,12 @@ async def alter(
     broker_default: bool,
     values: Sequence[tuple[str, str]],
     removed: Sequence[str],
+    allow_unknown: bool,
 ) -> None:
-    """Set or delete configurations: all of them or, on an error, none."""
+    """Set or delete configurations: all of them or, on an error, none.
+
+    A broker is asked about itself: it knows what it can change while it runs.
+    """
     kind, name = _resource(topic, broker, broker_default)
     names = [*(each for each, _ in values), *removed]
     if not names:
@@ -91,9 +104,51 @@ async def alter(
     for each in names:
         if names.count(each) > 1:
             raise click.UsageError(f"{each} is given twice")
+    if topic is None and not allow_unknown:
+        _check_broker_configs(each for each, _ in values)
+    if broker is not None and target.servers:
+        target = await _at_broker(target, broker)
+    source = "all brokers" if broker_default else "broker" if topic is None else "topic"
     async with target.client() as client:
-        await client.alter_configs(kind, name, dict(values), removed)
+        if removed:
+            found = await client.describe_configs(kind, name)
+            own = {each.name for each in found if each.source == source}
+            if unset := [each for each in removed if each not in own]:
+                raise click.ClickException(
+                    f"{', '.join(unset)}: not set there, so there is nothing to delete; nothing "
+                    "was changed"
+                )
+        with hinting(() if topic is None else names):
+            await client.alter_configs(kind, name, dict(values), removed)
     say(f"Changed {', '.join(names)}.")
+    if broker is not None and values and not target.servers:
+        say(f"A controller does not know what broker {broker} can change while it runs.")
+
+
+def _check_broker_configs(names: Iterable[str]) -> None:
+    from admin.near_name import did_you_mean
+    from statemachine.configs.broker_configs import broker_config_names, unknown_broker_config
+
+    for each in names:
+        if reason := unknown_broker_config(each):
+            hint = did_you_mean(each, broker_config_names())
+            raise click.UsageError(f"{reason}{hint or '; --allow-unknown is for plug-ins'}")
+
+
+@contextmanager
+def hinting(names: Iterable[str]) -> Iterator[None]:
+    """Add to a refusal the nearest names to those that no topic can have."""
+    from admin.faults import Refused
+    from admin.near_name import did_you_mean
+    from statemachine.configs.topic_configs import TOPIC_CONFIGS
+
+    try:
+        yield
+    except Refused as error:
+        unknown = (each for each in names if each not in TOPIC_CONFIGS)
+        if hints := "".join(did_you_mean(each, TOPIC_CONFIGS) for each in unknown):
+            raise click.ClickException(f"{error}{hints}") from None
+        raise
 
 
 def _resource(topic: str | None, broker: int | None, broker_default: bool) -> tuple[int, str]:

@@ -65,17 +65,19 @@ async def create(
     if_not_exists: bool,
 ) -> None:
     """Create TOPIC."""
+    from admin.cli.configs import hinting
     from admin.faults import Refused
     from quorum.protocol.errors import ErrorCode
 
     async with target.client() as client:
         try:
-            await client.create_topic(
-                topic,
-                partitions=partitions,
-                replication_factor=replication_factor,
-                configs=dict(configs),
-            )
+            with hinting(name for name, _ in configs):
+                await client.create_topic(
+                    topic,
+                    partitions=partitions,
+                    replication_factor=replication_factor,
+                    configs=dict(configs),
+                )
         except Refused as error:
             if if_not_exists and error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
                 say(f"Topic {topic} exists already; it was left as it is.")

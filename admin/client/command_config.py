@@ -5,13 +5,13 @@ Kafka's own tools do with what they do not know. A name that only misspells one 
 refused: without it the connection would fail for a reason that hides the cause.
 """
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from admin.near_name import near_name
 from admin.properties import InvalidProperties, read_properties
 from admin.security_settings import SecuritySettings, client_security
 from admin.settings import MECHANISM, PROTOCOL, SETTINGS, InvalidSetting, Setting
@@ -101,9 +101,9 @@ def _check_spelling(name: str, place: str) -> None:
     """Raise `InvalidSetting` for a name that no client has, and that is near to one of security."""
     if name == _OF_KAFKA or name in SETTINGS:
         return
-    near = difflib.get_close_matches(name, _SECURITY, n=1, cutoff=MISSPELT_MIN)
+    near = near_name(name, _SECURITY, MISSPELT_MIN)
     if near:
-        raise InvalidSetting(f"{place}: {name} is not a setting; did you mean {near[0]}?")
+        raise InvalidSetting(f"{place}: {name} is not a setting; did you mean {near}?")
 
 
 def client_config(values: Mapping[str, Any]) -> ClientConfig:

@@ -376,6 +376,21 @@ def broker_definition(name: str) -> Definition | None:
     return CLUSTER_CONFIGS.get(name) or BROKER_CONFIGS.get(base_name(name))
 
 
+def broker_config_names() -> frozenset[str]:
+    """Return the names of all configurations of brokers, without those of listeners."""
+    return STATIC_BROKER_CONFIGS | BROKER_CONFIGS.keys() | CLUSTER_CONFIGS.keys()
+
+
+def unknown_broker_config(name: str) -> str | None:
+    """Return a sentence about a name that is none of Kafka's and none of ours, else None.
+
+    A plug-in of a broker may have it: controllers accept it, as Kafka's do.
+    """
+    if name in STATIC_BROKER_CONFIGS or broker_definition(name) is not None:
+        return None
+    return f"{name} is not a configuration of brokers"
+
+
 def broker_value_refusal(resource_name: str, name: str, value: str) -> str | None:
     """Return the reason to refuse the value for a broker, or None; an empty name is all brokers."""
     reason = _name_refusal(resource_name, name)
@@ -389,7 +404,10 @@ def _name_refusal(resource_name: str, name: str) -> str | None:
     if not name:
         return "a configuration needs a name"
     if name in STATIC_BROKER_CONFIGS:
-        return f"{name} cannot be changed while a broker runs: set it in the broker's own file"
+        return (
+            f"{name} cannot be changed while a broker runs: set it in the broker's own file, and"
+            " restart it"
+        )
     if name in SECURITY_CONFIGS:
         return f"{name} can be changed only for a listener: listener.name.<listener>.{name}"
     base = base_name(name)
