@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER
 from admin.capabilities.paging import Page, PageRequest
+from admin.capabilities.quorum import Endpoint
 from admin.capabilities.schema import (
     Answer,
     AsOfOffset,
@@ -42,6 +43,7 @@ class Broker(Answer, frozen=True, kw_only=True):
         bool, Meta(description="True if it is to be unregistered once empty and fenced")
     ]
     rack: str | None
+    endpoints: tuple[Endpoint, ...]
     replicas: int
     in_sync: int
     leaders: int
@@ -254,6 +256,9 @@ def _fields(image: Image, broker: kafka_records.RegisterBroker) -> dict[str, Any
         "cordoned": broker.cordoned,
         "to_be_unregistered": broker.leaving,
         "rack": broker.rack,
+        "endpoints": tuple(
+            [Endpoint(name=each.name, host=each.host, port=each.port) for each in broker.endpoints]
+        ),
         "replicas": index.count(index.replicas_of, broker.broker_id),
         "in_sync": index.count(index.isr_of, broker.broker_id),
         "leaders": index.count(index.leader_of, broker.broker_id),

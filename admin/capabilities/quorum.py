@@ -42,7 +42,7 @@ ReplicaStatus = Literal["leader", "follower", "observer"]
 
 
 class Endpoint(Answer, frozen=True, kw_only=True):
-    """An address at which a replica listens."""
+    """An address at which a replica or a broker listens."""
 
     name: Annotated[str, Meta(description="Name of the listener")]
     host: str

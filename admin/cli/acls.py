@@ -19,7 +19,6 @@ from admin.cli.options import (
 from admin.cli.output import columns
 
 if TYPE_CHECKING:
-    from admin.cli.output import Json
     from admin.client.security import Acl, AclFilter
     from statemachine.security.authorizer import ResourceType
 
@@ -283,16 +282,18 @@ def _table(acls: "Sequence[Acl]") -> str:
     )
 
 
-def _data(acls: "Sequence[Acl]") -> "Json":
-    return [
-        {
-            "principal": each.principal,
-            "host": each.host,
-            "permission_type": each.permission_type.name,
-            "operation": each.operation.name,
-            "resource_type": each.resource_type.name,
-            "resource_name": each.resource_name,
-            "pattern_type": each.pattern_type.name,
-        }
-        for each in acls
-    ]
+def _data(acls: "Sequence[Acl]") -> dict[str, Any]:
+    return {
+        "acls": [
+            {
+                "principal": each.principal,
+                "host": each.host,
+                "permission_type": each.permission_type.name,
+                "operation": each.operation.name,
+                "resource_type": each.resource_type.name,
+                "resource_name": each.resource_name,
+                "pattern_type": each.pattern_type.name,
+            }
+            for each in acls
+        ]
+    }

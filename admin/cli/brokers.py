@@ -23,6 +23,7 @@ from admin.units import show_size
 
 if TYPE_CHECKING:
     from admin.capabilities.brokers import Broker, BrokersAltered, Safety
+    from admin.capabilities.quorum import Endpoint
     from admin.capabilities.schema import Request
     from admin.client.log_dirs import LogDir, LogOfReplica
     from statemachine.brokers.safety import UnsafePartition
@@ -197,6 +198,7 @@ async def log_dirs(
 
 _BROKERS: Final["Columns[Broker]"] = {
     "Broker": lambda broker: broker.broker_id,
+    "Address": lambda broker: ",".join(map(_address, broker.endpoints)) or "-",
     "State": lambda broker: broker.state,
     "Cordoned": lambda broker: "yes" if broker.cordoned else "no",
     "Rack": lambda broker: "-" if broker.rack is None else broker.rack,
@@ -213,6 +215,12 @@ _HURT: Final["Columns[UnsafePartition]"] = {
     "InSync": lambda each: ids(each.in_sync),
     "MinISR": lambda each: each.min_isr,
 }
+
+
+def _address(endpoint: "Endpoint") -> str:
+    from quorum.transport.address import Address
+
+    return str(Address(endpoint.host, endpoint.port))
 
 
 _DIRECTORIES: Final["Columns[tuple[int, LogDir]]"] = {

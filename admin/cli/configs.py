@@ -57,7 +57,8 @@ async def describe(
         target = await _at_broker(target, broker)
     async with target.client() as client:
         found = await client.describe_configs(kind, name)
-    data = [asdict(each) for each in found]
+    whose = {"topic": topic} if topic is not None else {"broker": broker}
+    data = {**whose, "configs": [asdict(each) for each in found]}
     show(found, output, lambda found: columns(found, _CONFIGS), lambda _: data)
 
 

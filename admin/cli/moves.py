@@ -49,12 +49,25 @@ def command() -> None:
 @output_option
 async def list_(target: Target, running: bool, stale: bool, output: str) -> None:
     """List running moves, and ended ones that the controller still remembers."""
-    from admin.capabilities.moves import RUNNING, ListMoves
+    from msgspec.structs import asdict, replace
+
+    from admin.capabilities.copy_progress import MOVES_MAX, DescribeCopies
+    from admin.capabilities.moves import RUNNING, ListMoves, MoveProgress
     from admin.capabilities.paging import PAGE_SIZE_MAX, every_page
 
     asked = ListMoves(page_size=PAGE_SIZE_MAX, state=RUNNING if running else ())
-    found = await every_page(lambda page: target.ask(page, stale=stale), asked)
-    show(found, output, lambda found: listed(found, running=running))
+    async with target.client() as client:
+        found = await every_page(lambda page: client.ask(page, stale=stale), asked)
+        moving = tuple([each.move_id for each in found.moves if not each.ended][:MOVES_MAX])
+        copies = DescribeCopies(moves=moving)
+        left = (await client.ask(copies, stale=stale)).moves if moving else ()
+    known_of = {each.move_id: asdict(each) for each in left}
+    for each in known_of.values():
+        del each["example"]
+    moves = tuple(
+        MoveProgress(**{**asdict(each), **known_of.get(each.move_id, {})}) for each in found.moves
+    )
+    show(replace(found, moves=moves), output, lambda found: listed(found, running=running))
 
 
 @command.command("show")
@@ -240,12 +253,14 @@ def _check_named(named: tuple[object, ...], *, everything: bool, more: str = "")
 
 _MOVES: Final["Columns[Move]"] = {
     "Move": lambda move: move.move_id,
+    "Name": lambda move: move.name or "-",
     "Kind": lambda move: move.kind,
     "State": lambda move: move.state,
     "Partitions": lambda move: move.partitions_total,
     "Done": lambda move: move.completed,
     "Stepping": lambda move: move.stepping,
     "Waiting": lambda move: move.waiting,
+    "Left": lambda move: "-" if move.ended else known(getattr(move, "bytes_left", None), show_size),
     "Priority": lambda move: move.priority,
     "Since": lambda move: _time(move.since_ms),
     "AskedBy": lambda move: move.asked_by or "-",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from admin.cli.output import Json, as_json, as_yaml
+from admin.cli.output import as_json, as_yaml
 from admin.units import parse_duration_ms, whole_number
 
 if TYPE_CHECKING:
@@ -472,13 +472,16 @@ def finish(done: str = "", errors: Iterable[str] = ()) -> Exit:
     return code
 
 
-def write_data(value: Json, output: str) -> None:
-    """Print plain values as `-o json` or `-o yaml` ask for."""
+def write_data(value: Mapping[str, Any], output: str) -> None:
+    """Print an object as `-o json` or `-o yaml` ask for; a list is a member of it, by its name."""
     write(as_yaml(value) if output == "yaml" else as_json(value))
 
 
 def show(
-    found: T, output: str, table: Callable[[T], str], data: Callable[[T], Json] | None = None
+    found: T,
+    output: str,
+    table: Callable[[T], str],
+    data: Callable[[T], Mapping[str, Any]] | None = None,
 ) -> None:
     """Print an answer as its table, if not empty, or as data; without `data` it is the answer of a
     capability."""

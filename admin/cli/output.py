@@ -1,7 +1,13 @@
-"""Output formats: aligned columns, the columns of Kafka's tools, JSON, YAML. Pure functions."""
+"""Output formats: aligned columns, the columns of Kafka's tools, JSON, YAML.
+
+The functions are pure, but for the width of the terminal.
+"""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -15,22 +21,80 @@ Columns: TypeAlias = Mapping[str, Callable[[T], object]]
 """The columns of a table: each title with the function that returns the cell of a row."""
 
 
-def columns(rows: Iterable[T], cells: Columns[T]) -> str:
-    """A table of `rows` with a line of titles; no trailing spaces."""
-    return "\n".join("  ".join(line).rstrip() for line in _aligned(rows, cells))
+def columns(rows: Iterable[T], cells: Columns[T], width: int | None = None) -> str:
+    """A table of `rows` with a line of titles; no trailing spaces.
+
+    The long cells of one that is wider than `width`, by default that of the terminal, go on in
+    further lines, behind a comma or a space. The lines stay longer where no cell has one.
+    """
+    lines = _texts(rows, cells)
+    widths = _fitted(lines, _terminal_columns() if width is None else width)
+    return "\n".join(
+        "  ".join(_padded(part, widths)).rstrip()
+        for line in lines
+        for part in zip_longest(
+            *(_wrapped(cell, each) for cell, each in zip(line, widths, strict=True)), fillvalue=""
+        )
+    )
 
 
 def kafka_columns(rows: Iterable[T], cells: Columns[T]) -> str:
     """The same as Kafka's tools print it: each cell is padded and followed by a tab."""
-    return "\n".join("".join(f"{cell}\t" for cell in line) for line in _aligned(rows, cells))
+    lines = _texts(rows, cells)
+    widths = _widths(lines)
+    return "\n".join("".join(f"{cell}\t" for cell in _padded(line, widths)) for line in lines)
 
 
-def _aligned(rows: Iterable[T], cells: Columns[T]) -> Iterator[list[str]]:
-    """The lines of a table, all cells of a column padded to the same width."""
-    lines = [list(cells), *([str(cell(row)) for cell in cells.values()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        yield [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+def _texts(rows: Iterable[T], cells: Columns[T]) -> list[list[str]]:
+    return [list(cells), *([str(cell(row)) for cell in cells.values()] for row in rows)]
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+
+def _padded(line: Iterable[str], widths: Iterable[int]) -> Iterator[str]:
+    return (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+
+
+def _terminal_columns() -> int:
+    """The columns of the terminal, or COLUMNS; 0 without a bound, as in a pipe."""
+    return get_terminal_size((0, 0)).columns
+
+
+def _fitted(lines: Sequence[Sequence[str]], width: int) -> list[int]:
+    """The widths of the columns: the widest are made narrower, as far as their cells can be."""
+    widths = _widths(lines)
+    excess = sum(widths) + 2 * (len(widths) - 1) - width
+    if width == 0 or excess <= 0:
+        return widths
+    narrowest = [
+        max(len(part) for cell in column for part in _parts(cell))
+        for column in zip(*lines, strict=True)
+    ]
+    for _ in range(excess):
+        slack = [at for at, each in enumerate(widths) if each > narrowest[at]]
+        if not slack:
+            break
+        widths[max(slack, key=widths.__getitem__)] -= 1
+    return widths
+
+
+def _parts(cell: str) -> list[str]:
+    """The parts of a cell that stay whole, each with the comma or space behind it."""
+    return re.findall(r"[^ ,]*[ ,]|[^ ,]+", cell) or [""]
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    """The lines of a cell of this width, which none of its parts exceeds."""
+    if len(cell) <= width:
+        return [cell]
+    lines = [""]
+    for part in _parts(cell):
+        if len(lines[-1]) + len(part.rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return [line.rstrip() for line in lines]
 
 
 def labelled(rows: Iterable[tuple[str, object]], *, width: int = 24) -> str:

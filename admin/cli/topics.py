@@ -106,8 +106,7 @@ async def list_(
         known = await find_topics(client, (*topics, *named), stale=stale)
         chosen = await PartitionFilter(**only).apply(client, known.value, stale=stale)
     shown = known._replace(value={name: known.value[name] for name in chosen})
-    data = {"as_of_offset": shown.as_of, "topics": sorted(shown.value)}
-    show(shown, output, lambda topics: "\n".join(sorted(topics.value)), lambda _: data)
+    show(shown, output, lambda topics: "\n".join(sorted(topics.value)), listed_data)
     check_found(known.value, (*topics, *named))
 
 
@@ -275,6 +274,21 @@ def _partition_lines(topic: "TopicDescription") -> Iterator[str]:
             f"\tTopic: {topic.name}\tPartition: {each.partition}\tLeader: {leader}\t"
             f"Replicas: {replicas}\tIsr: {isr}"
         )
+
+
+def listed_data(topics: "Response[Mapping[str, TopicDescription]]") -> dict[str, Any]:
+    """The list as plain values, as `GET /v1/topics` has it."""
+    return {
+        "as_of_offset": topics.as_of,
+        "topics": [
+            {
+                "name": name,
+                "partitions": len(topic.partitions),
+                "replication_factor": topic.replication_factor,
+            }
+            for name, topic in sorted(topics.value.items())
+        ],
+    }
 
 
 def topics_data(topics: "Response[Mapping[str, TopicDescription]]") -> dict[str, Any]:

@@ -116,7 +116,7 @@ def test_users_come_and_go(cluster: LocalProcess, tmp_path: Path) -> None:
     admin, bob = cluster.folder / "client.properties", added(cluster, "bob", tmp_path)
     listed = ask(cluster, "users", "list", "-o", "json", client=admin)
     entry = {"name": "bob", "mechanism": "SCRAM-SHA-512", "iterations": 4_096}
-    assert entry in json.loads(listed.out)
+    assert entry in json.loads(listed.out)["users"]
     until(lambda done: done.code == 0, lambda: ask(cluster, "topics", "list", client=bob))
     assert ask(cluster, "users", "remove", "bob", "--yes", client=admin).code == 0
     until(
@@ -174,7 +174,8 @@ def test_a_missing_right_is_named_in_one_sentence_until_an_acl_grants_it(
     assert done(*read) == "first\na\n"
     asked = ("--principal", "carol", "--topic", "granted")
     listed = ask(cluster, "acls", "list", *asked, "-o", "json", client=admin)
-    assert {each["operation"] for each in json.loads(listed.out)} == {"DESCRIBE", "WRITE", "READ"}
+    granted = json.loads(listed.out)["acls"]
+    assert {each["operation"] for each in granted} == {"DESCRIBE", "WRITE", "READ"}
     assert ask(cluster, "acls", "remove", *asked, "--yes", client=admin).code == 0
     assert ask(cluster, "acls", "remove", *asked, "--yes", client=admin).code == 1
     refused("needs DESCRIBE on TOPIC granted", "produce", "granted")

@@ -14,6 +14,7 @@ from statemachine.brokers.safety import Harm, UnsafePartition
 from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_moves_command import run as run_moves
 from tests.admin.cli.test_reassign_partitions import brokers
+from tests.admin.embedded_brokers import embedded
 from tests.broker.embedded_cluster import until
 from tests.controller.controller_commands import asked, isr, join, topic, topic_id
 from tests.support.controllers import Node, a_controller
@@ -36,9 +37,9 @@ async def test_brokers_are_listed_and_cordoned(tmp_path: Path) -> None:
         assert (done.exit_code, done.stdout) == (0, "Cordoned: 102.\n")
         shown = await run(node, "list")
         assert shown.stdout == (
-            "Broker  State  Cordoned  Rack  Replicas  InSync  Leaders  Then\n"
-            "101     alive  no        -     1         1       1        -\n"
-            "102     alive  yes       -     1         1       0        -\n"
+            "Broker  Address  State  Cordoned  Rack  Replicas  InSync  Leaders  Then\n"
+            "101     -        alive  no        -     1         1       1        -\n"
+            "102     -        alive  yes       -     1         1       0        -\n"
         )
         data = json.loads((await run(node, "list", "-o", "json")).stdout)
         assert [each["cordoned"] for each in data["brokers"]] == [False, True]
@@ -48,6 +49,20 @@ async def test_brokers_are_listed_and_cordoned(tmp_path: Path) -> None:
             "Uncordoned: 101,102.\n",
             "Error: Broker ID 7 is not currently registered\n",
         )
+
+
+async def test_a_list_of_brokers_has_their_addresses(tmp_path: Path) -> None:
+    async with embedded(tmp_path, 101) as it:
+        address = f"127.0.0.1:{it.brokers[101].port}"
+        shown = (await run(it.node, "list")).stdout
+        assert shown.splitlines()[1].split()[:3] == ["101", address, "alive"]
+        data = json.loads((await run(it.node, "list", "-o", "json")).stdout)
+        (endpoint,) = data["brokers"][0]["endpoints"]
+        assert endpoint == {
+            "name": "PLAINTEXT",
+            "host": "127.0.0.1",
+            "port": it.brokers[101].port,
+        }
 
 
 async def test_brokers_are_forgotten_that_are_not_in_use(tmp_path: Path) -> None:

@@ -47,10 +47,12 @@ async def test_moves_are_listed_and_one_is_shown_with_its_partitions(tmp_path: P
         assert (await run(node, "list")).stdout == "No moves are listed.\n"
         await moving(node)
         titles, row = (await run(node, "list")).stdout.splitlines()
-        assert titles.split()[:5] == ["Move", "Kind", "State", "Partitions", "Done"]
-        assert row.split()[:8] == ["1", "reassign", "running", "1", "0", "1", "0", "0"]
+        assert titles.split()[:5] == ["Move", "Name", "Kind", "State", "Partitions"]
+        assert row.split()[:6] == ["1", "-", "reassign", "running", "1", "0"]
+        assert row.split()[6:10] == ["1", "0", "unknown", "0"]
         (data,) = json.loads((await run(node, "list", "-o", "json")).stdout)["moves"]
         assert (data["move_id"], data["state"], data["stepping"]) == (1, "running", 1)
+        assert (data["bytes_left"], data["partitions_bytes_unknown"]) == (None, 1)
         head, state, counts, copies, _, row = (await run(node, "show", "1")).stdout.splitlines()
         assert head.startswith("Move 1: reassign, requested by ")
         assert head.endswith(", priority 0.")
@@ -82,7 +84,7 @@ async def test_moves_are_held_up_and_go_on(tmp_path: Path) -> None:
         assert (await run(node, "pause", "--all")).stdout == "All moves are paused.\n"
         first, _, row = (await run(node, "list")).stdout.splitlines()
         assert first.startswith("All moves are paused by User:ANONYMOUS since 20")
-        assert row.split()[7] == "5"
+        assert row.split()[9] == "5"
         one = (await run(node, "show", "1")).stdout.splitlines()
         assert (one[0], one[1][:8]) == (first, "Move 1: ")
         assert (await run(node, "resume", "--all")).stdout == "All moves are resumed.\n"
