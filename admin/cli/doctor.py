@@ -3,14 +3,13 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from admin.cli.options import Exit, Target, output_option, say, show, with_target
 
 if TYPE_CHECKING:
-    from admin.cli.output import Json
     from admin.monitoring.health_rules import Reason
 
 
@@ -76,7 +75,7 @@ def _of_node(
     return found
 
 
-def _as_data(found: "Sequence[Reason]") -> "Json":
+def _as_data(found: "Sequence[Reason]") -> dict[str, Any]:
     from msgspec import to_builtins
 
     return {"reasons": [to_builtins(each) for each in found]}

@@ -137,7 +137,7 @@ def report(
     from lag.request import ReportRequest, folders
     from lag.runner import make
 
-    with _expected_errors(if_interrupted=130):
+    with _expected_errors(if_interrupted=Exit.INTERRUPTED):
         request = ReportRequest(
             paths=folders(logs), since_ms=since_ms, until_ms=until_ms, window_ms=window_ms
         )

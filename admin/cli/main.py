@@ -94,7 +94,8 @@ use (`metaquorum profile --help`), else from the file of --command-config.
 `metaquorum completion bash|zsh|fish` prints the completion script of a shell.
 
 \b
-Exit codes: 0 done, 1 failed (also in part), 2 usage, 3 not finished or not healthy.
+Exit codes: 0 done, 1 failed (also in part), 2 usage, 3 not finished or not healthy,
+130 interrupted.
 """
 
 

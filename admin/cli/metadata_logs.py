@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from admin.cli.options import Exit, Parsed, command_line, say, write
+from admin.cli.options import BadInput, Exit, Parsed, command_line, say, write
 
 if TYPE_CHECKING:
     from quorum.core.vocabulary import ReplicaId
@@ -34,6 +34,11 @@ def dump_log(ctx: click.Context, files: Sequence[Path], output: str) -> None:
     a record's version lacks are omitted. A record that is not understood is printed as bytes; a
     damaged batch ends its file. Either makes the exit code 1.
     """
+    for file in files:
+        if not file.is_file():
+            raise BadInput(
+                f"{file} cannot be read: it is {'a folder' if file.is_dir() else 'not there'}"
+            )
     sound = [_dump_file(file, output, titled=len(files) > 1) for file in files]
     ctx.exit(Exit.DONE if all(sound) else Exit.FAILED)
 

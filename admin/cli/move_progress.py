@@ -22,8 +22,12 @@ LINE_SECONDS: Final = 5.0
 """The interval of its lines where there is no terminal."""
 
 
-async def wait_for(client: "AdminClient", move_id: int) -> Exit:
-    """Show the progress of a move on stderr until it has ended, elections included."""
+async def wait_for(client: "AdminClient", move_id: int, *, is_begun: bool = False) -> Exit:
+    """Show the progress of a move on stderr until it has ended.
+
+    The wait outlives elections and outages. But if no node answers the first request, and the move
+    is not known to have begun (`is_begun`), the command fails with `Unreachable`.
+    """
     import asyncio
 
     from admin.capabilities.moves import DescribeMove
@@ -35,8 +39,11 @@ async def wait_for(client: "AdminClient", move_id: int) -> Exit:
             try:
                 move = await client.ask(DescribeMove(move_id=move_id))
             except Unreachable as error:
+                if not is_begun:
+                    raise
                 display.say(str(error))
             else:
+                is_begun = True
                 if move.ended:
                     display.end()
                     write(_sentence(move, f" is {move.state}"))

@@ -41,6 +41,8 @@ class Exit(IntEnum):
     FAILED = 1
     USAGE = 2
     NOT_FINISHED = 3
+    INTERRUPTED = 130
+    """By Ctrl-C, as shells count it; a command that runs until Ctrl-C is done then."""
 
 
 class BadInput(click.ClickException):
@@ -436,7 +438,7 @@ def read_file(file: Path, bytes_max: int, parse: Callable[[str], T]) -> T:
             return parse(read_stream(sys.stdin.buffer, name, bytes_max))
         return parse(read_text(file, bytes_max))
     except InvalidPlan as error:
-        raise click.ClickException(f"{name}: {error}") from None
+        raise BadInput(f"{name}: {error}") from None
     except ValueError as error:
         raise BadInput(str(error)) from None
 
@@ -511,7 +513,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise
     except KeyboardInterrupt:
         say("interrupted")
-        sys.exit(130)
+        sys.exit(Exit.INTERRUPTED)
     except Exception as error:
         from admin.faults import AdminError
         from admin.plan_file import InvalidPlan

@@ -13,7 +13,6 @@ import click
 from admin.cli.options import (
     ADDRESSES,
     ID_MAX,
-    BadInput,
     Exit,
     Parsed,
     Target,
@@ -301,7 +300,7 @@ def _key(
         why = f"{len(known)} directories are known"
     elif controller_id in [each.id for each in quorum.voters]:
         why += " but a voter"
-    raise BadInput(
+    raise click.ClickException(
         f"controller {controller_id}: {why}; give --controller-directory-id; see "
         "describe --replication"
     )

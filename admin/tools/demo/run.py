@@ -22,7 +22,6 @@ from lag.session import NoSpark
 from quorum.clocks import monotonic_ms
 from quorum.process import leaves
 
-INTERRUPTED: Final = 130
 REPORT_FOLDER: Final = "lag-report"
 """In the folder of the demo, if that is to be kept."""
 
@@ -130,7 +129,7 @@ def _end(options: DemoOptions, folder: Path, result: bool | BaseException) -> in
         return Exit.FAILED
     if options.folder is None:
         shutil.rmtree(folder)
-    return INTERRUPTED if result else Exit.DONE
+    return Exit.INTERRUPTED if result else Exit.DONE
 
 
 REPORT_SECONDS_MAX: Final = 240

@@ -107,5 +107,5 @@ async def test_a_plan_is_read_from_stdin(tmp_path: Path) -> None:
         ("{", "Error: stdin: not valid JSON at line 1"),
     ):
         done = await run(1, "reassign-partitions", "--verify", *option, stdin=text)
-        assert (done.exit_code, done.stdout) == (1, "")
+        assert (done.exit_code, done.stdout) == (2, "")
         assert done.stderr.startswith(said)

@@ -171,7 +171,7 @@ def test_a_plan_is_judged_before_anybody_is_asked(tmp_path: Path, action: str) -
     path = tmp_path / "plan.json"
     path.write_text('{"version": 1,\n "partitions": [{"topic" "a"}]}', encoding="utf-8")
     done = run("reassign-partitions", *NOBODY, action, "--reassignment-json-file", path)
-    assert (done.exit_code, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
         f"Error: {path}: not valid JSON at line 2, column 26: Expecting ':' delimiter\n"
     )

@@ -58,5 +58,5 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = an_index(tmp_path)
     path.unlink()
     result = dump(path)
-    assert result.exit_code == 1
-    assert f"Error: {path}: No such file or directory" in result.stderr
+    assert result.exit_code == 2
+    assert f"Error: {path} cannot be read: it is not there" in result.stderr

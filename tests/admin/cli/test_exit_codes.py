@@ -1,0 +1,157 @@
+"""One table of exit codes, held by every command there is.
+
+The commands are those of the command line itself: a new one has to appear in these tables, or to
+answer like the others.
+"""
+
+import asyncio
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+from click.testing import CliRunner, Result
+
+from admin.cli.examples import EXAMPLES
+from admin.cli.main import group
+from admin.cli.options import Exit
+from statemachine.security.authorization import AuthorizerConfig
+from tests.support.cli_page import PAGE, leaves
+from tests.support.controllers import a_controller
+
+LEAVES: Final = dict(leaves())
+CONNECTING: Final = [
+    path
+    for path, command in LEAVES.items()
+    if any(each.name == "bootstrap_server" for each in command.params)
+    and not path.startswith("profile ")
+]
+NOBODY: Final = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "10ms")
+
+MORE: Final[Mapping[str, tuple[str, ...]]] = {
+    "users add": ("--password-file", "password"),
+    "users remove": ("--yes",),
+    "acls remove": ("--yes",),
+    "topics delete": ("--yes",),
+    "topics delete-records": ("--yes",),
+}
+"""Options that an example leaves to a person at a terminal."""
+
+LOCAL: Final[Mapping[str, tuple[str, Exit]]] = {
+    "start": ("--config no-such.toml", Exit.USAGE),
+    "local": ("--dir full", Exit.FAILED),
+    "local restart": ("101 --dir full", Exit.FAILED),
+    "local kill": ("101 --dir full", Exit.FAILED),
+    "local stop": ("--dir full", Exit.FAILED),
+    "demo": ("--once --dir full", Exit.FAILED),
+    "dump-log": ("no-such.log", Exit.USAGE),
+    "lag report": ("no-such-folder", Exit.USAGE),
+    "lag watch": ("no-such-folder", Exit.USAGE),
+    "adopt": ("empty --dir new", Exit.FAILED),
+    "certs create-authority": ("--dir password", Exit.USAGE),
+    "certs create-node": ("--dir empty --name 1 --host h", Exit.USAGE),
+    "certs create-client": ("--dir empty --name alice", Exit.USAGE),
+    "http-tokens create": ("--name a --role viewer --file empty", Exit.USAGE),
+    "settings": ("unexpected", Exit.USAGE),
+    "completion": ("tcsh", Exit.USAGE),
+    "profile set": ("p --timeout soon", Exit.USAGE),
+    "profile use": ("nope", Exit.USAGE),
+    "profile list": ("-o xml", Exit.USAGE),
+    "profile remove": ("nope", Exit.USAGE),
+}
+"""Of commands that connect to no cluster: what goes wrong, and its code."""
+
+OF_BROKERS: Final = {"produce", "consume", "topics get-offsets", "topics delete-records"}
+"""Controllers have no records, and no groups: an address of theirs is a usage error."""
+SEES_NOTHING: Final = {"topics list", "features describe"}
+"""Nobody is refused these: a list has what its reader may see."""
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that the arguments name."""
+    monkeypatch.chdir(tmp_path)
+    for folder in ("empty", "full"):
+        Path(folder).mkdir()
+    Path("full", "file").touch()
+    Path("password").write_text("secret\n", encoding="utf-8")
+    partition = '{"topic": "orders", "partition": 0, "replicas": [101]}'
+    Path("plan.json").write_text(f'{{"partitions": [{partition}]}}', encoding="utf-8")
+    offset = '{"topic": "orders", "partition": 0, "offset": 1}'
+    Path("offsets.json").write_text(f'{{"partitions": [{offset}]}}', encoding="utf-8")
+
+
+def run(path: str, *arguments: str) -> Result:
+    return CliRunner().invoke(group, [*path.split(), *arguments], input="record\n")
+
+
+def example(path: str) -> tuple[str, ...]:
+    """The arguments of the example of a command."""
+    words = shlex.split(EXAMPLES[path].rpartition(" | ")[2])
+    return (*words[words.index(path.split()[-1]) + 1 :], *MORE.get(path, ()))
+
+
+def check(done: Result, code: Exit, path: str) -> None:
+    """The code, an error in words, and no data; a traceback is neither."""
+    assert done.exit_code == code, f"{path}: {done.output}\n{done.exception!r}"
+    assert isinstance(done.exception, SystemExit), f"{path}: {done.exception!r}"
+    assert re.search("^Error: .", done.stderr, re.MULTILINE), f"{path}: {done.stderr}"
+
+
+def test_every_command_is_in_one_of_the_tables() -> None:
+    assert {*CONNECTING} | LOCAL.keys() == LEAVES.keys()
+    assert not {*CONNECTING} & LOCAL.keys()
+
+
+@pytest.mark.parametrize("path", LEAVES)
+def test_an_unknown_option_is_a_usage_error(path: str) -> None:
+    done = run(path, "--no-such-option")
+    check(done, Exit.USAGE, path)
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("path", LOCAL)
+def test_what_goes_wrong_on_this_machine_has_its_code(path: str) -> None:
+    arguments, code = LOCAL[path]
+    check(run(path, *arguments.split()), code, path)
+
+
+@pytest.mark.parametrize("path", CONNECTING)
+def test_a_command_that_connects_needs_an_address(path: str) -> None:
+    done = run(path, *example(path))
+    check(done, Exit.USAGE, path)
+    assert "give --bootstrap-server or --bootstrap-controller" in done.stderr
+    done = run(path, *NOBODY[:2], "--timeout", "5")
+    check(done, Exit.USAGE, path)
+    assert "'5' has no unit" in done.stderr
+
+
+@pytest.mark.parametrize("path", CONNECTING)
+def test_an_unreachable_cluster_is_a_failure(path: str) -> None:
+    done = run(path, *example(path), *NOBODY)
+    check(done, Exit.FAILED, path)
+    assert "no answer from 127.0.0.1:1 within 10 ms" in done.stderr
+
+
+@pytest.mark.thorough
+async def test_a_refusal_is_a_failure(tmp_path: Path) -> None:
+    """By a cluster in which nobody may do anything."""
+    async with a_controller(tmp_path, authorizer=AuthorizerConfig()) as node:
+        address = ("--bootstrap-controller", str(node.address))
+        for path in CONNECTING:
+            done = await asyncio.to_thread(run, path, *example(path), *address)
+            if path in OF_BROKERS or path.startswith("groups "):
+                check(done, Exit.USAGE, path)
+                assert "brokers" in done.stderr, path
+            elif path in SEES_NOTHING:
+                assert done.exit_code == Exit.DONE, path
+            else:
+                check(done, Exit.FAILED, path)
+                assert "AUTHORIZATION_FAILED" in done.stderr, path
+
+
+def test_the_page_explains_every_code() -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("## Exit codes\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| (\d+) \|", section, re.MULTILINE) == [str(each.value) for each in Exit]
