@@ -215,6 +215,11 @@ class BrokerNodeConfig(BrokerConfig):
 
     http: HttpConfig | None = None
 
+    @property
+    def other_connections_max(self) -> int:
+        """The connections of the HTTP listener."""
+        return 0 if self.http is None else self.http.limits.connections_max
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:

@@ -35,7 +35,7 @@ from quorum.process import binding, run_process, stop_event
 from quorum.records.control import KRAFT_VERSION
 from quorum.transport.controller_channel import NodeToControllerChannelManager
 from quorum.transport.exposure import exposures
-from quorum.transport.limits import ServerLimits
+from quorum.transport.limits import DESCRIPTORS_RESERVED, ServerLimits
 from quorum.transport.listener import Listener, listen_at, named
 from quorum.transport.security.credentials import ImageCredentials
 from quorum.transport.security.token_hmacs import DelegationTokens
@@ -78,6 +78,7 @@ class BrokerServer:
             connections_per_address_max=config.connections_per_address_max,
             frame_bytes_max=REQUEST_BYTES_MAX,
             large_requests_bytes_max=LARGE_REQUESTS_BYTES_MAX,
+            descriptors_reserved=DESCRIPTORS_RESERVED + config.other_connections_max,
         )
         self.server = Server(
             self._gate, offered=OFFERED, name="kafka", clock_ms=monotonic_ms, limits=limits

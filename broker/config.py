@@ -72,6 +72,11 @@ class BrokerConfig:
         """The address of the listener for other brokers."""
         return named(self.listeners, self.inter_broker_listener).address
 
+    @property
+    def other_connections_max(self) -> int:
+        """The connections of listeners that do not speak Kafka's protocol."""
+        return 0
+
     def __post_init__(self) -> None:
         """Raise `InvalidConfig` if no broker could run with these values."""
         node_id = self.quorum.node_id

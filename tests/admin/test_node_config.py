@@ -394,6 +394,7 @@ def test_a_broker_has_an_http_listener_by_the_same_settings(tmp_path: Path) -> N
     assert isinstance(config, BrokerNodeConfig)
     assert config.http is not None
     assert config.http.listener == ("127.0.0.1", 8080)
+    assert config.other_connections_max == config.http.limits.connections_max > 0
     assert config.http.tokens == Path("/tokens")
     plain = load(properties(tmp_path, BROKER), {})
     assert isinstance(plain, BrokerNodeConfig)
