@@ -18,7 +18,7 @@ from quorum.core.messages import ChangeResponse, TransferRequest, VoterRequest
 from quorum.core.node import QuorumNode
 from quorum.core.roles import Candidate, Prospective
 from quorum.core.vocabulary import Offset, ReplicaId, Snapshot
-from quorum.histogram import DISK_SECONDS, ELECTION_SECONDS, Histogram
+from quorum.histogram import DISK_SECONDS, ELECTION_SECONDS, Histogram, NativeHistogram
 from quorum.log.disk_thread import DiskThread
 from quorum.ports import Clock, Rpc
 from quorum.replica import Replica
@@ -36,12 +36,12 @@ class QuorumTimes:
     """The durations of commits, elections and fail-overs, as this node has seen them."""
 
     def __init__(self) -> None:
-        self.commits = Histogram(DISK_SECONDS)
+        self.commits = NativeHistogram(DISK_SECONDS)
         """From an append on the leader to its commit; one append at a time is measured, so that
         the others cost nothing."""
         self.elections = Histogram(ELECTION_SECONDS)
         """From the moment when this node stood until it led."""
-        self.failovers = Histogram(ELECTION_SECONDS)
+        self.failovers = NativeHistogram(ELECTION_SECONDS)
         """From the loss of a leader until the next one was known."""
         self.leader_changes = 0
         """How often this node has learned of a leader."""

@@ -1,4 +1,4 @@
-"""A histogram of durations that costs two additions an observation.
+"""Histograms of durations that cost a few additions an observation.
 
 Whoever reads a clock observes: the driver, the disk thread and the listeners. The core has no
 clock, and a scrape reads the counts as they are.
@@ -6,6 +6,7 @@ clock, and a scrape reads the counts as they are.
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from math import frexp
 from typing import Final
 
 # A sequence to mypyc, which loses the value of a final tuple of floats.
@@ -87,3 +88,35 @@ class Histogram:
     def count(self) -> int:
         """The number of observations."""
         return sum(self.counts)
+
+
+SCHEMA: Final = 3
+"""The resolution of native histograms: 2^3 buckets from each power of two to the next, so that a
+bucket is 9 % wide."""
+_PER_POWER: Final = 1 << SCHEMA
+_FRACTIONS: Final[Sequence[float]] = tuple(
+    [2.0 ** (at / _PER_POWER - 1) for at in range(_PER_POWER)]
+)
+"""The upper bounds of the buckets from 0.5 on, without that of 1."""
+
+
+class NativeHistogram(Histogram):
+    """A histogram that counts by the buckets of Prometheus's native histograms as well.
+
+    Bucket i is for values above 2^((i-1)/8) and up to 2^(i/8).
+    """
+
+    __slots__ = ("native",)
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        super().__init__(bounds)
+        self.native: dict[int, int] = {}
+        """The observations above 0, by bucket; at most a few hundred buckets."""
+
+    def observe(self, value: float) -> None:
+        """Count one observation."""
+        super().observe(value)
+        if value > 0.0:
+            fraction, power = frexp(value)
+            at = bisect_left(_FRACTIONS, fraction) + (power - 1) * _PER_POWER
+            self.native[at] = self.native.get(at, 0) + 1

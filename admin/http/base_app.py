@@ -90,8 +90,10 @@ def _probe(body: Struct, status: int) -> web.Response:
 
 
 async def get_metrics(request: web.Request) -> web.Response:
-    """The metrics of this node as Prometheus text; they need the right to describe the cluster."""
-    from admin.monitoring.exposition import CONTENT_TYPE, text_of
+    """The metrics of this node, as Prometheus text or protobuf; they need the right to describe the
+    cluster."""
+    from admin.monitoring import protobuf_exposition
+    from admin.monitoring.exposition import CONTENT_TYPE, protobuf_of, text_of
 
     caller, monitor = request[CALLER], request.app[MONITOR]
     what = f"GET {METRICS}"
@@ -102,5 +104,8 @@ async def get_metrics(request: web.Request) -> web.Response:
     )
     if not access.may(right):
         raise NotAllowed(access.refusal(right))
-    text = text_of(await monitor.samples())
-    return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
+    samples = await monitor.samples()
+    if protobuf_exposition.is_preferred(request.headers.get("Accept", "")):
+        headers = {"Content-Type": protobuf_exposition.CONTENT_TYPE}
+        return web.Response(body=protobuf_of(samples), headers=headers)
+    return web.Response(body=text_of(samples), headers={"Content-Type": CONTENT_TYPE})

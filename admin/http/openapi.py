@@ -297,10 +297,13 @@ def _health(schemas: _Schemas) -> dict[str, Any]:
 
 
 def _metrics(schemas: _Schemas) -> dict[str, Any]:
-    text = {"text/plain": {"schema": {"type": "string"}}}
+    text = {
+        kind: {"schema": {"type": "string"}}
+        for kind in ("text/plain", "application/vnd.google.protobuf")
+    }
     return {
         "operationId": "metrics",
-        **_described("The metrics of this node as Prometheus text.", DESCRIBE_CLUSTER),
+        **_described("The metrics of this node, for Prometheus.", DESCRIBE_CLUSTER),
         "tags": [_tag(METRICS)],
         "parameters": [],
         "responses": {

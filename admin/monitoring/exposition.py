@@ -1,11 +1,15 @@
-"""The text of a scrape: samples in the order of the table, by the official client library."""
+"""The answer to a scrape: samples in the order of the table, by the official client library.
 
-from collections.abc import Iterable, Iterator, Mapping
+That library writes text. Native histograms need the protobuf form (`protobuf_exposition`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, ProcessCollector, generate_latest
 from prometheus_client.core import Metric as Family
 
+from admin.monitoring import protobuf_exposition
 from admin.monitoring.metric_table import METRICS, Metric, Sample
 from quorum.histogram import Histogram
 
@@ -23,26 +27,32 @@ class _Families:
 
 
 def text_of(samples: Iterable[Sample]) -> bytes:
-    """The exposition of these samples and of the process."""
-    families: dict[str, Family] = {}
+    """The exposition of these samples and of the process, as text."""
+    return generate_latest(_Families(_family(*each) for each in _in_order(samples)))
+
+
+def protobuf_of(samples: Iterable[Sample]) -> bytes:
+    """The exposition of these samples and of the process, as delimited protobuf messages."""
+    return b"".join(protobuf_exposition.family(*each) for each in _in_order(samples))
+
+
+def _in_order(samples: Iterable[Sample]) -> Iterator[tuple[Metric, Sequence[Sample]]]:
+    """Yield each metric that has samples, in the order of the table."""
+    found: dict[str, list[Sample]] = {}
+    for each in (*samples, *_of_process()):
+        found.setdefault(each.name, []).append(each)
+    return ((METRICS[name], found[name]) for name in METRICS if name in found)
+
+
+def _family(row: Metric, samples: Sequence[Sample]) -> Family:
+    family = Family(row.name.removesuffix("_total"), row.help, row.kind)
     for each in samples:
-        row = METRICS[each.name]
-        family = families.get(each.name)
-        if family is None:
-            family = families[each.name] = _family(row)
         labels = dict(zip(row.labels, each.labels, strict=True))
         if isinstance(each.value, Histogram):
             _add_histogram(family, row, labels, each.value)
         else:
             family.add_sample(row.name, labels, each.value)
-    for family in _of_process():
-        families[family.samples[0].name] = family
-    ordered = [families[name] for name in METRICS if name in families]
-    return generate_latest(_Families(ordered))
-
-
-def _family(row: Metric) -> Family:
-    return Family(row.name.removesuffix("_total"), row.help, row.kind)
+    return family
 
 
 def _add_histogram(
@@ -59,15 +69,12 @@ def _add_histogram(
 _PROCESS: Final = ProcessCollector(registry=None)
 
 
-def _of_process() -> Iterator[Family]:
-    """Yield what the library knows of the process, with the texts of the table."""
+def _of_process() -> Iterator[Sample]:
+    """Yield what the library knows of the process and the table has."""
     for found in _PROCESS.collect():
         for sample in found.samples:
-            row = METRICS.get(sample.name)
-            if row is not None:
-                family = _family(row)
-                family.add_sample(sample.name, {}, sample.value)
-                yield family
+            if sample.name in METRICS:
+                yield Sample(sample.name, sample.value)
 
 
 def _bound(bound: float) -> str:

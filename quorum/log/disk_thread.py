@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Final, TypeAlias, TypeVar
 
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
-from quorum.histogram import DISK_SECONDS, Histogram
+from quorum.histogram import DISK_SECONDS, NativeHistogram
 from quorum.log.filesystem import is_full
 from quorum.ports import DiskFull, Log, LogFailure
 
@@ -124,7 +124,7 @@ class DiskThread:
         self._queued: set[_Commit] = set()
         """The commits that the thread has not begun; it removes one before it begins."""
         self._pace = pace
-        self.commits = Histogram(DISK_SECONDS)
+        self.commits = NativeHistogram(DISK_SECONDS)
         """The times of the commits, written and synced; the thread and the loop take turns."""
         self._here: list[_Commit] = []
         """The commits that the loop makes soon."""

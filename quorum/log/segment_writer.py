@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from quorum.core.vocabulary import Epoch, Offset
-from quorum.histogram import DISK_SECONDS, Histogram
+from quorum.histogram import DISK_SECONDS, NativeHistogram
 from quorum.log.filesystem import (
     FileSystem,
     cut_files,
@@ -44,7 +44,7 @@ class SegmentWriter:
 
     def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
-        self.syncs = Histogram(DISK_SECONDS)
+        self.syncs = NativeHistogram(DISK_SECONDS)
         """The times of the fsyncs of its files."""
         self._path: Path | None = None
         self._fd = -1

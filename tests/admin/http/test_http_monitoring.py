@@ -31,7 +31,7 @@ from tests.broker.client_requests import batch
 from tests.controller.apis.samples import describe_quorum
 from tests.controller.controller_commands import asked, join, topic
 from tests.support.controllers import Node, a_controller, active, controllers
-from tests.support.described_http import check_described
+from tests.support.described_http import check_described, operation_of
 from tests.support.kafka_client import Form, kafka_client
 
 Http = TestClient[Any, Any]
@@ -74,6 +74,19 @@ async def scraped(http: Http) -> dict[str, Family]:
     return found
 
 
+async def scraped_native(http: Http) -> bytes:
+    """A scrape as Prometheus asks for it if it takes native histograms."""
+    form = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily"
+    accept = f"{form};encoding=delimited;q=0.6,text/plain;version=0.0.4;q=0.4"
+    async with http.get("/metrics", headers={"Accept": accept}) as response:
+        assert response.status == 200
+        assert response.content_type == "application/vnd.google.protobuf"
+        described = operation_of("GET", "/metrics")
+        assert described is not None
+        assert response.content_type in described["responses"]["200"]["content"]
+        return await response.read()
+
+
 def value(families: dict[str, Family], name: str, **labels: str) -> float:
     (found,) = [
         each.value
@@ -104,6 +117,8 @@ async def test_a_controller_shows_what_the_table_says(tmp_path: Path) -> None:
             await client.send(form, describe_quorum(form))
         found = await scraped(http)
         check_table(found, Scope.ALL, Scope.CONTROLLERS, Scope.LEADER)
+        native = await scraped_native(http)
+        assert all(name.encode() in native for name in found)
         assert value(found, "kafka_controller_kafkacontroller_globalpartitioncount") == 2
         assert value(found, "kafka_controller_kafkacontroller_activebrokercount") == 2
         assert value(found, "kafka_server_raft_metrics_current_state_info", state="leader") == 1
