@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from admin.capabilities import handle
+from admin.capabilities.registry import handle
 from admin.config import Config
 from admin.formatted import Formatted, formatted
 from admin.http.app import make_app

@@ -178,14 +178,16 @@ class Target:
 
     def client(self) -> "AdminClient":
         """Return a client for these nodes; use it as an async context."""
-        addresses = self.addresses
+        addresses, config = self.addresses, self.command_config
         from admin.client.admin_client import AdminClient
+        from quorum.transport.security.protocols import PLAIN_CLIENT
 
         return AdminClient(
             addresses,
             is_controller=bool(self.controllers),
             timeout_ms=self.timeout_ms,
-            security=self.config.security,
+            # Without a file, what reads it is not imported.
+            security=PLAIN_CLIENT if config is None else config.security,
             say=say,
         )
 

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from admin.capabilities import schema
 from admin.capabilities.quorum import STATUS, NodeAddress, Nodes
-from admin.capabilities.reassignments import AssignedPartition, BeginMove, BegunMove
 from admin.capabilities.schema import Request, prepared, with_key
-from admin.client import reassignments
 from admin.client.channels import Form, Response
 from admin.client.cluster import (
     describe_quorum,
@@ -49,6 +47,10 @@ from quorum.transport.address import Address
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from statemachine.commands import ConfigOperation, UpgradeType
 from statemachine.vocabulary import TOPIC_RESOURCE
+
+if TYPE_CHECKING:
+    # It brings the whole controller, which most commands do not need.
+    from admin.capabilities.reassignments import AssignedPartition, BeginMove, BegunMove
 
 __all__ = ["AdminClient", "AdminError", "Incompatible", "Refused", "Unreachable"]
 
@@ -401,18 +403,22 @@ class AdminClient:
 
     # --- reassignments ---------------------------------------------------------------------------
 
-    async def begin_move(self, asked: BeginMove) -> BegunMove:
+    async def begin_move(self, asked: "BeginMove") -> "BegunMove":
         """Begin a move, redirect or cancel reassignments; one result for each partition.
 
         It gets a key if it has none, so that a retry is not carried out twice.
         """
+        from admin.client import reassignments
+
         call = reassignments.begin_move(with_key(asked))
         return reassignments.read_begun(asked, (await self._ask(call)).value)
 
     async def alter_reassignments(
         self, assignments: Sequence[Assignment]
-    ) -> Sequence[AssignedPartition]:
+    ) -> "Sequence[AssignedPartition]":
         """As `begin_move`, without a name."""
+        from admin.capabilities.reassignments import BeginMove
+
         return (await self.begin_move(BeginMove(assignments=assignments))).results
 
     async def list_reassignments(
@@ -425,6 +431,8 @@ class AdminClient:
         self, wanted: Mapping[str, Sequence[int]] | None = None, *, stale: bool = False
     ) -> Response[Sequence[OngoingReassignment]]:
         """As `list_reassignments`, with its offset; any node answers a `stale` request."""
+        from admin.client import reassignments
+
         answer = await self._ask(_fit(reassignments.list_reassignments(wanted), stale=stale))
         return Response(reassignments.read_reassignments(answer.value), answer.as_of)
 

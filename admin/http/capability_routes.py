@@ -12,8 +12,8 @@ import msgspec
 import orjson
 from aiohttp import web
 
-from admin.capabilities import CAPABILITIES
 from admin.capabilities.moves import BASE, DescribedMove, DescribeMove
+from admin.capabilities.registry import CAPABILITIES
 from admin.capabilities.schema import Request, Route, check, json_of
 from admin.faults import Refused
 from admin.http.bodies import read_body

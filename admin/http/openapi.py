@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from admin.capabilities import CAPABILITIES
 from admin.capabilities.moves import BASE
 from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER, Needs
+from admin.capabilities.registry import CAPABILITIES
 from admin.capabilities.schema import Request, Route
 from admin.capabilities.topics import CreateTopic
 from admin.http.answers import (

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from admin.capabilities import CAPABILITIES
+from admin.capabilities.registry import CAPABILITIES
 from chaos.fuzz.values import RandomValues
 from quorum.protocol import envelope
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange, api_name

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import orjson
 
-from admin.capabilities import CAPABILITIES
+from admin.capabilities.registry import CAPABILITIES
 from admin.capabilities.schema import Route
 from chaos.fuzz.frames import OF_THE_QUORUM, Frame, Kind, mutated, no_frame
 from chaos.fuzz.values import RandomValues

@@ -6,7 +6,7 @@ checksums, where the bytes enter the process.
 
 import zlib
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import count, repeat
 from typing import Final, NamedTuple
 
@@ -32,10 +32,6 @@ RECORDS_UNSEEN_MAX: Final = DECOMPRESSED_BYTES_MAX // _RECORD_BYTES_MIN
 
 _HEADERS_MAX: Final = 10_000
 """Headers of one record; the length of a record bounds what they hold."""
-# No attributes, no timestamp delta, its place in the batch, no key.
-_PLAIN_OPENINGS: Final = [
-    b"\x00\x00" + varint(place) + varint(-1) for place in range(BATCH_RECORDS_MAX)
-]
 _PLACES_SHORT: Final = 64
 """Offset deltas below this take one byte, those above it two."""
 _PLACES_ALIKE: Final = 8_192
@@ -124,6 +120,17 @@ def plain_values(buffer: Buffer, header: Header, position: int = 0) -> list[byte
     return _plain_values(data, header.record_count)
 
 
+@cache
+def _plain_openings() -> list[bytes]:
+    """The beginning of each plain record behind its length: no attributes, no timestamp delta, its
+    place in the batch, no key.
+
+    Made at the first use: commands import this module and read no batch.
+    """
+    no_key = varint(-1)
+    return [b"\x00\x00" + varint(place) + no_key for place in range(BATCH_RECORDS_MAX)]
+
+
 def _plain_values(data: bytes, count: int) -> list[bytes] | None:
     if count > BATCH_RECORDS_MAX:
         return None
@@ -135,10 +142,11 @@ def _plain_values(data: bytes, count: int) -> list[bytes] | None:
 
 def _values_in_place(data: bytes, count: int) -> list[bytes] | None:
     values: list[bytes] = []
+    openings = _plain_openings()
     at = 0
     while (place := len(values)) < count:
         begin = at
-        opening = _PLAIN_OPENINGS[place]
+        opening = openings[place]
         length = data[at]
         at += 1
         if length > 0x7F:
@@ -214,7 +222,7 @@ def _columns(length: bytes, size: bytes, *, is_short: bool) -> list[bytes]:
     """Return the first bytes of plain records of this length and value size, for offset deltas of
     one byte, or two, by columns: the first byte of all, then the second, and so on."""
     places = slice(_PLACES_SHORT) if is_short else slice(_PLACES_SHORT, _PLACES_ALIKE)
-    heads = [length + opening + size for opening in _PLAIN_OPENINGS[places]]
+    heads = [length + opening + size for opening in _plain_openings()[places]]
     joined, width = b"".join(heads), len(heads[0])
     return [joined[at::width] for at in range(width)]
 

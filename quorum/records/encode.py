@@ -4,6 +4,7 @@ Batches are not compressed or split: the caller limits their size.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import chain
 from struct import Struct
 from typing import Final, NamedTuple
@@ -69,8 +70,17 @@ class _Sizes(dict[int, bytes]):
 
 
 _OPENINGS: Final = [_Openings(place_bytes) for place_bytes in (1, 2, 3)]
-_PLACES: Final = [varint(place) + varint(-1) for place in range(BATCH_RECORDS_MAX)]
+_NO_KEY: Final = varint(-1)
 _SIZES: Final = _Sizes((size, varint(size)) for size in range(_SIZES_REMEMBERED))
+
+
+@cache
+def _places() -> list[bytes]:
+    """The offset deltas of all records of a batch, each with no key.
+
+    Made at the first use: commands import this module and write no batch.
+    """
+    return [varint(place) + _NO_KEY for place in range(BATCH_RECORDS_MAX)]
 
 
 class ClientRecord(NamedTuple):
@@ -195,7 +205,7 @@ def _plain(values: Sequence[bytes]) -> bytearray:
         map(_OPENINGS[1].__getitem__, sizes[_ONE_BYTE_PLACES:_TWO_BYTE_PLACES]),
         map(_OPENINGS[2].__getitem__, sizes[_TWO_BYTE_PLACES:]),
     )
-    pieces = zip(openings, _PLACES, map(_SIZES.__getitem__, sizes), values, strict=False)
+    pieces = zip(openings, _places(), map(_SIZES.__getitem__, sizes), values, strict=False)
     # The first opening starts with the last byte of the header, which is packed over it, and the
     # last record gets its count of headers here.
     return bytearray().join(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from admin.capabilities import CAPABILITIES
+from admin.capabilities.registry import CAPABILITIES
 from broker.apis.broker_apis import FORWARDED
 from broker.authorization import NEEDS as BROKER_NEEDS
 from controller.authorization import NEEDS as CONTROLLER_NEEDS

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from admin.capabilities import CAPABILITIES
+from admin.capabilities.registry import CAPABILITIES
 from admin.capabilities.schema import Request, answer_type
 from admin.http.app import RESPONSES
 

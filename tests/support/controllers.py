@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from admin.capabilities import handle
+from admin.capabilities.registry import handle
 from admin.daemon import SUPPORTED_FEATURES
 from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admin.capabilities import decode_request, schema
+from admin.capabilities import schema
 from admin.capabilities.brokers import (
     CordonBrokers,
     DescribeBroker,
@@ -16,6 +16,7 @@ from admin.capabilities.brokers import (
     UncordonBrokers,
     UnregisterBrokers,
 )
+from admin.capabilities.registry import decode_request
 from admin.faults import Refused
 from quorum.protocol.apis import ApiKey
 from statemachine import commands

@@ -1,8 +1,8 @@
 """Every capability names the right that it needs, and the roles follow from it."""
 
-from admin.capabilities import CAPABILITIES
 from admin.capabilities.decommission import DecommissionBrokers
 from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER, Role
+from admin.capabilities.registry import CAPABILITIES
 
 
 def test_every_capability_says_what_it_needs() -> None:

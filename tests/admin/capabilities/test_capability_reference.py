@@ -1,6 +1,6 @@
 """The reference page of the capabilities equals the schemas."""
 
-from admin.capabilities import CAPABILITIES
+from admin.capabilities.registry import CAPABILITIES
 from admin.capabilities.schema import Request
 from tests.support.capability_page import as_markdown
 from tests.support.tree import ROOT

@@ -7,8 +7,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from admin.capabilities import CAPABILITIES
 from admin.capabilities.paging import Paged
+from admin.capabilities.registry import CAPABILITIES
 from statemachine.commands import (
     AlterReassignments,
     CordonBrokers,

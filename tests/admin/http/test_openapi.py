@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from jsonschema import Draft202012Validator
 
-from admin.capabilities import CAPABILITIES
+from admin.capabilities.registry import CAPABILITIES
 from admin.http.app import make_app
 from admin.http.base_app import PROBES
 from admin.http.openapi import PATH, document

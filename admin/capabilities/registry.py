@@ -1,0 +1,123 @@
+"""The table of all capabilities, and the way of a request to its handler on this node."""
+
+import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from admin.capabilities import (
+    acls,
+    brokers,
+    configs,
+    copy_progress,
+    decommission,
+    elections,
+    features,
+    health,
+    moves,
+    operations,
+    partitions,
+    plans,
+    quorum,
+    quotas,
+    reassignments,
+    snapshots,
+    topics,
+    users,
+)
+from admin.capabilities.schema import Context, Request, check, encode
+from admin.faults import Refused
+from controller.service import Service
+from quorum.protocol.errors import RequestRefused
+from statemachine.errors import Error
+from statemachine.security.rights import Access
+
+A = TypeVar("A")
+
+LONG_BODY_BYTES: Final = 32 * 1024
+"""Some thousand partitions; a shorter body takes a few milliseconds at most."""
+
+CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
+    {
+        kind.NAME: kind
+        for module in (
+            brokers,
+            reassignments,
+            moves,
+            copy_progress,
+            plans,
+            decommission,
+            topics,
+            configs,
+            partitions,
+            elections,
+            features,
+            quotas,
+            acls,
+            users,
+            quorum,
+            snapshots,
+            operations,
+            health,
+        )
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, Request) and "NAME" in vars(kind)
+    }
+)
+"""Every capability by its name."""
+
+
+def decode_request(name: str, body: bytes) -> Request[Any]:
+    """The request of this name; raises `Refused`, which names the field that is wrong."""
+    kind = CAPABILITIES.get(name)
+    if kind is None:
+        raise Refused("no such capability", Error.INVALID_REQUEST.code, f"{name!r} is not known")
+    try:
+        request: Request[Any] = msgspec.msgpack.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(f"{name} cannot be read", Error.INVALID_REQUEST.code, str(error)) from None
+    return request
+
+
+async def carry_out(request: Request[A], context: Context) -> A:
+    """Carry out a request on this node; raises `Refused` or `NotActive`."""
+    if context.stale and not (request.may_be_stale() or request.LOCAL):
+        reason = "only requests that read may be stale"
+        raise Refused(request.failing(), Error.INVALID_REQUEST.code, reason)
+    check(request)
+    try:
+        answer: A = await request.answer(context)
+    except RequestRefused as error:
+        raise Refused(request.failing(), error.code, error.reason) from error
+    return answer
+
+
+async def handle(
+    service: Service,
+    name: str,
+    body: bytes,
+    *,
+    access: Access,
+    who: str,
+    stale: bool,
+    timeout_ms: int,
+) -> bytes:
+    """Carry out the request in `body` on this node; raises `Refused` or `NotActive`.
+
+    A long body is decoded in a thread, and so is its answer encoded.
+    """
+    is_long = len(body) > LONG_BODY_BYTES
+    if is_long:
+        request = await asyncio.to_thread(decode_request, name, body)
+    else:
+        request = decode_request(name, body)
+    needs = request.needs()
+    refusal = needs.refusal(access)
+    if refusal is not None:
+        raise Refused(request.failing(), needs.right.error.code, refusal)
+    answer = await carry_out(
+        request, Context(service=service, who=who, stale=stale, timeout_ms=timeout_ms)
+    )
+    return await asyncio.to_thread(encode, answer) if is_long else encode(answer)
