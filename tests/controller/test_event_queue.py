@@ -196,6 +196,7 @@ def test_a_lead_that_is_lost_between_two_slices_leaves_what_is_committed(
         assert commits or not done
 
 
+@pytest.mark.interpreted
 def test_a_decision_of_many_batches_is_in_the_log_as_a_whole_or_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
