@@ -181,6 +181,7 @@ async def test_a_broker_that_falls_silent_is_fenced_and_its_partitions_get_new_l
         assert controller.image.end_offset == end
 
 
+@pytest.mark.interpreted
 async def test_a_silent_broker_is_logged_once_while_its_fencing_waits(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

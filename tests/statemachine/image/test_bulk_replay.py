@@ -190,6 +190,7 @@ def test_every_change_of_a_partition_is_counted_and_the_last_one_stands() -> Non
     assert image.end_offset == 16
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("rounds", [1, 2, 9])
 def test_changes_of_the_same_rows_again_and_again_are_replayed_as_one(rounds: int) -> None:
     """A log of a million ISR changes of a thousand partitions is replayed at each restart."""
