@@ -245,6 +245,8 @@ class PauseMoves(KeyedCommand, frozen=True, kw_only=True, gc=False):
     moves: tuple[MoveId, ...] | None
     who: str = ""
     paused: bool = True
+    after_step: bool = False
+    """Let the steps under way complete; otherwise their copying stops."""
 
 
 class AlterMove(OptionsChange, KeyedCommand, frozen=True, kw_only=True, gc=False):

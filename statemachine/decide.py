@@ -69,8 +69,7 @@ def deciding(
         # Waiting steps get the capacity that this decision has freed.
         yield from advance(pending)
         move_commands.end_moves(pending)
-        if pending.has_freed_configs:
-            yield from throttle.release(pending)
+        yield from throttle.settle(pending)
     pending.check_epoch()
     return Decision(tuple(pending.records), answer, pending.is_complete, pending.decided)
 
@@ -92,7 +91,8 @@ def _advance_moves(
     move_commands.end_moves(pending)
     more = yield from advance(pending, check_pauses=not limits(pending).is_unlimited)
     move_commands.end_moves(pending)
-    has_configs = yield from throttle.release(pending)
+    pending.has_freed_configs = True
+    has_configs = yield from throttle.settle(pending)
     return commands.MovesAdvanced(is_left=is_left or more or has_configs)
 
 

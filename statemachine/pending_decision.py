@@ -13,7 +13,15 @@ from statemachine.features.features import elr_in_force
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration, departure, directory_of
-from statemachine.reassignment.move import NO_OWNER, Move, Owned, OwnedKey, changed, owned_after
+from statemachine.reassignment.move import (
+    NO_OWNER,
+    Move,
+    Owned,
+    OwnedKey,
+    changed,
+    is_stopped,
+    owned_after,
+)
 from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.records import kafka_records, own_records
 from statemachine.records.isr_changes import IsrChanges
@@ -73,8 +81,9 @@ class PendingDecision:
         self._log_dirs: dict[BrokerId, Directories] = {}
         self._moves: dict[MoveId, Move] = {}
         self._owned: dict[OwnedKey, Owned] = {}
-        self.has_freed_configs = False
-        """Whether a move has ended or lost its throttle with the records so far."""
+        self.has_freed_configs = self.has_changed_copies = False
+        """Whether by the records so far moves need less of the configurations that they own, and
+        whether the ISR of a partition changes whose copying is stopped."""
         self.all_paused = image.all_paused
         """The pause of all moves after the records so far, or None."""
         self.has_waiting = False
@@ -113,6 +122,8 @@ class PendingDecision:
             self._note_move(before, after, asked_by)
         if after.target and not after.steps:
             self.has_waiting = True
+        if before.adding and before.isr != after.isr and self.is_stopped(before.stage.move):
+            self.has_changed_copies = True
 
     @property
     def decided(self) -> Mapping[int, PartitionRegistration]:
@@ -145,6 +156,10 @@ class PendingDecision:
         self._moves[move.id] = move
         seen: ChainMap[MoveId, Move] = ChainMap(self._moves, self.image.moves)
         self.moves = seen
+
+    def is_stopped(self, move_id: MoveId) -> bool:
+        """Return True if a pause stops the copying of the move, after the records so far."""
+        return is_stopped(self.moves.get(move_id), self.all_paused)
 
     def change_move(self, record: own_records.MoveChanged) -> None:
         """Record a change of a move."""

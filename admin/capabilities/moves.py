@@ -54,7 +54,7 @@ from statemachine.limits import THROTTLE_BYTES_PER_S_MAX
 from statemachine.reassignment.copies import CopyLookup, move_copies, no_report, partition_copies
 from statemachine.reassignment.idempotency import refused_first
 from statemachine.reassignment.move import Move as ImageMove
-from statemachine.reassignment.move import OwnedKey
+from statemachine.reassignment.move import OwnedKey, is_stopped
 from statemachine.reassignment.move_queries import (
     MoveSummary,
     in_states,
@@ -63,6 +63,7 @@ from statemachine.reassignment.move_queries import (
     summary_of,
 )
 from statemachine.reassignment.progress import State
+from statemachine.reassignment.running_copies import SHOWN_MAX, running_copies
 from statemachine.records.codec import plan_of
 from statemachine.records.own_records import MoveOptions
 from statemachine.slices import Slices
@@ -101,11 +102,17 @@ DryRun = Annotated[bool, Meta(description="Return the effects and change nothing
 # --- answers -----------------------------------------------------------------------------------
 
 
+StopsCopying = Annotated[
+    bool, Meta(description="Of a pause: true: copies stop, too; false: steps under way complete")
+]
+
+
 class Pause(Answer, frozen=True, kw_only=True):
     """A pause of all moves."""
 
     by: Annotated[str, Meta(description="Who has paused them")]
     since_ms: int
+    stops_copying: StopsCopying = False
 
 
 class Move(Answer, frozen=True, kw_only=True):
@@ -117,6 +124,7 @@ class Move(Answer, frozen=True, kw_only=True):
     state: MoveStateName
     ended: bool
     since_ms: int
+    stops_copying: StopsCopying = False
     changed_by: Annotated[str | None, Meta(description="Who asked for the state")]
     detail: str | None
     asked_by: str
@@ -215,6 +223,27 @@ class PartitionResult(PartitionError, frozen=True, kw_only=True):
     replicas: tuple[int, ...] = ()
 
 
+class NotStopped(Answer, frozen=True, kw_only=True):
+    """A replica that is copied in spite of a pause."""
+
+    topic: str
+    partition: int
+    broker_id: Annotated[int, Meta(description="The broker that copies")]
+    reason: str
+
+    @property
+    def id(self) -> PartitionId:
+        """The id of the partition."""
+        return PartitionId(self.topic, self.partition)
+
+
+CopiesNotStopped = Annotated[
+    tuple[NotStopped, ...],
+    Meta(description=f"The first {SHOWN_MAX} copies that a pause does not stop"),
+]
+CopiesNotStoppedTotal = Annotated[int, Meta(description="The number of all of them")]
+
+
 class MovesChanged(Answer, frozen=True, kw_only=True):
     """The results of a change of moves."""
 
@@ -227,6 +256,8 @@ class MovesChanged(Answer, frozen=True, kw_only=True):
     partitions: Annotated[
         tuple[PartitionResult, ...], Meta(description="The first ones, refused ones first")
     ] = ()
+    not_stopped: CopiesNotStopped = ()
+    not_stopped_total: CopiesNotStoppedTotal = 0
     repeated: Repeated = False
 
 
@@ -277,7 +308,7 @@ class ListMoves(PageRequest[Moves], frozen=True, kw_only=True):
             [
                 each.id
                 for each in image.moves.values()
-                if not self.state or _state(each) in self.state
+                if not self.state or _state(image, each) in self.state
             ]
         )
         return Moves(
@@ -285,7 +316,7 @@ class ListMoves(PageRequest[Moves], frozen=True, kw_only=True):
             total=cut.total,
             next_page_token=cut.next_page_token,
             all_paused=pause_of(image),
-            moves=tuple([move_of(each) for each in summaries(image, cut.shown)]),
+            moves=tuple([move_of(image, each) for each in summaries(image, cut.shown)]),
         )
 
 
@@ -416,21 +447,35 @@ class _NamesMoves(_ChangeMoves, frozen=True, kw_only=True):
 
 
 class PauseMoves(_NamesMoves, frozen=True, kw_only=True):
-    """Pause moves: begin no further steps; a step under way completes.
+    """Pause moves: begin no further steps, and stop copying by throttles of rate 0.
 
-    A pause of everything includes moves that begin later.
+    A pause of everything includes moves that begin later. The answer names the copies that go on.
     """
+
+    after_step: Annotated[
+        bool, Meta(description="Let the steps under way complete, and begin no further ones")
+    ] = False
 
     NAME = "moves.pause"
     NEEDS = ALTER_CLUSTER
     ROUTES = (
-        Route("POST", f"{BASE}:pause", fixed={"everything": True}),
-        Route("POST", f"{BASE}/{{id}}:pause", id="moves"),
+        Route("POST", f"{BASE}:pause", fixed={"everything": True}, query=("after_step",)),
+        Route("POST", f"{BASE}/{{id}}:pause", id="moves", query=("after_step",)),
     )
     FAILING = "{0.named} cannot be paused"
 
     async def answer(self, context: Context) -> MovesChanged:
-        return await _change(self, context, PauseCommand(moves=self.all_or_moves, who=context.who))
+        named = self.all_or_moves
+        command = PauseCommand(moves=named, who=context.who, after_step=self.after_step)
+        done = await _change(self, context, command)
+        if self.after_step:
+            return done
+        found = await context.read_long(lambda image: running_copies(image, named))
+        return replace(
+            done,
+            not_stopped=tuple([NotStopped(**asdict(each)) for each in found.first]),
+            not_stopped_total=found.total,
+        )
 
 
 class ResumeMoves(_NamesMoves, frozen=True, kw_only=True):
@@ -609,7 +654,7 @@ def described(
             [replace(moving(image, *each, report_of), move_id=UNSET) for each in found]
         ),
         partitions_not_shown=max(0, summary.waiting + summary.stepping - len(found)),
-        **asdict(move_of(summary)),
+        **asdict(move_of(image, summary)),
         **copies,
     )
 
@@ -666,20 +711,27 @@ async def whole_plan(
 def pause_of(image: Image) -> Pause | None:
     """The pause of all moves, or None."""
     paused = image.all_paused
-    return None if paused is None else Pause(by=paused.who, since_ms=paused.since_ms)
+    if paused is None:
+        return None
+    return Pause(by=paused.who, since_ms=paused.since_ms, stops_copying=paused.stops_copying)
 
 
-def move_of(summary: MoveSummary) -> Move:
-    """The move of this summary."""
+def move_of(image: Image, summary: MoveSummary) -> Move:
+    """The move of this summary; a pause of all moves is its own, unless it has one."""
     move, begun = summary.move, summary.move.begun
-    ended = move.ended
+    state, ended = _state(image, move), move.ended
+    paused = image.all_paused
+    if paused is not None and state == "paused" and move.state != MoveState.PAUSED:
+        since_ms = max(paused.since_ms, begun.asked_at_ms)
+        move = replace(move, since_ms=since_ms, who=paused.who, detail="")
     return Move(
         move_id=move.id,
         kind=_word(MoveKind(begun.kind).name),
         name=begun.name or None,
-        state=_state(move),
+        state=state,
         ended=ended is not None,
         since_ms=move.since_ms if ended is None else ended.at_ms,
+        stops_copying=is_stopped(move, image.all_paused),
         changed_by=(move.who if ended is None else "") or None,
         detail=(move.detail if ended is None else "") or None,
         asked_by=begun.who,
@@ -699,10 +751,11 @@ def move_of(summary: MoveSummary) -> Move:
     )
 
 
-def _state(move: ImageMove) -> MoveStateName:
-    outcome = move.outcome
-    state = MoveState(move.state).name if outcome is None else outcome.name
-    return _word(state)  # type: ignore[return-value]
+def _state(image: Image, move: ImageMove) -> MoveStateName:
+    if move.outcome is not None:
+        return _word(move.outcome.name)  # type: ignore[return-value]
+    state = MoveState(move.state) if image.all_paused is None else MoveState.PAUSED
+    return _word(state.name)  # type: ignore[return-value]
 
 
 def _config_name(key: OwnedKey) -> str:
@@ -717,9 +770,11 @@ def _word(name: str) -> str:
 def copies_of(image: Image, move_id: int, report_of: CopyLookup) -> dict[str, Any]:
     """The fields of a `MoveProgress` about what is left to copy."""
     found = move_copies(image, move_id, report_of)
+    # What stands still falls behind, but not by its rate.
+    is_still = is_stopped(image.moves.get(move_id), image.all_paused)
     return {
         "partitions_bytes_unknown": found.unknown,
-        "partitions_falling_behind": found.behind,
+        "partitions_falling_behind": 0 if is_still else found.behind,
         "time_left_ms": found.time_left_ms,
         "bytes_left": found.bytes_left if found.known else None,
         "bytes_per_s": found.bytes_per_s if found.known else None,

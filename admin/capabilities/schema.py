@@ -22,6 +22,7 @@ from statemachine.errors import Error, Refusal
 if TYPE_CHECKING:
     from controller.service import Service
     from statemachine.image.image import Image
+    from statemachine.slices import Slices
 
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
@@ -187,6 +188,10 @@ class Context:
     async def read(self, reading: "Callable[[Image], T | Refusal]") -> T:
         """Return what `reading` finds in the image; raises `RequestRefused` for a refusal."""
         return unless_refused((await self.service.read(reading, stale=self.stale)).value)
+
+    async def read_long(self, reading: "Callable[[Image], Slices[T]]") -> T:
+        """Return what `reading` finds in the image; it takes long, and reads in slices."""
+        return (await self.service.read_long(reading, stale=self.stale)).value
 
 
 def twice(brokers: Sequence[int]) -> str | None:

@@ -100,13 +100,22 @@ async def show_one(target: Target, id: int, everything: bool, stale: bool, outpu
 @click.option(
     "--all", "everything", is_flag=True, help="Pause all moves, also those that begin later."
 )
+@click.option("--after-step", is_flag=True, help="Let steps in progress complete.")
 @with_target
-async def pause(target: Target, moves: tuple[int, ...], everything: bool) -> Exit:
-    """Pause moves: start no further steps. A step in progress completes."""
+@output_option
+async def pause(
+    target: Target, moves: tuple[int, ...], everything: bool, after_step: bool, output: str
+) -> Exit:
+    """Pause moves: start no further steps, and stop copying.
+
+    Copies that the pause does not stop are named, with exit code 1.
+    """
     _check_named(moves, everything=everything)
     from admin.capabilities.moves import PauseMoves
 
-    return await _alter(target, PauseMoves(moves=moves, everything=everything), "paused")
+    request = PauseMoves(moves=moves, everything=everything, after_step=after_step)
+    how = "paused after the steps in progress" if after_step else "paused"
+    return await _alter(target, request, how, output)
 
 
 @command.command()
@@ -238,10 +247,13 @@ async def throttle(target: Target, id: int, bytes_per_s: int) -> Exit:
     return await _alter(target, AlterMove(move_id=id, throttle_bytes_per_s=bytes_per_s), done)
 
 
-async def _alter(target: Target, request: "Request[MovesChanged]", done: str) -> Exit:
+async def _alter(
+    target: Target, request: "Request[MovesChanged]", done: str, output: str = "table"
+) -> Exit:
     found = await target.ask(request)
     everything = getattr(request, "everything", False)
-    return finish(f"All moves are {done}." if everything else altered(found, done), refused(found))
+    show(found, output, lambda _: f"All moves are {done}." if everything else altered(found, done))
+    return finish(errors=[*refused(found), *not_stopped(found)])
 
 
 def _check_named(named: tuple[object, ...], *, everything: bool, more: str = "") -> None:
@@ -295,7 +307,8 @@ def _all_paused(found: "Moves | DescribedMove") -> list[str]:
     if found.all_paused is None:
         return []
     user, since = found.all_paused.by or "an unknown user", _time(found.all_paused.since_ms)
-    return [f"All moves are paused by {user} since {since}."]
+    after = "" if found.all_paused.stops_copying else "; steps in progress complete"
+    return [f"All moves are paused by {user} since {since}{after}."]
 
 
 def move_details(move: "DescribedMove") -> str:
@@ -304,6 +317,8 @@ def move_details(move: "DescribedMove") -> str:
     of = f" of move {move.rollback_of}" if move.rollback_of else ""
     by = f" by {move.changed_by}" if move.changed_by else ""
     why = f": {move.detail}" if move.detail else ""
+    if move.state == "paused" and not move.stops_copying:
+        why = "; steps in progress complete"
     lines = [] if move.ended else _all_paused(move)
     lines += [
         f"Move {move.move_id}{name}: {move.kind}{of}, requested by"
@@ -367,6 +382,13 @@ def refused(found: "MovesChanged") -> Iterator[str]:
     yield from refused_parts(found.moves)
     partitions = [each for each in found.partitions if each.kafka_error_code]
     yield from refused_partitions(partitions, found.partitions_refused)
+
+
+def not_stopped(found: "MovesChanged") -> Iterator[str]:
+    """The copies that a pause does not stop, one sentence per line."""
+    for each in found.not_stopped:
+        yield f"Not stopped: {each.id} to broker {each.broker_id}: {each.reason}."
+    yield from and_more(found.not_stopped_total - len(found.not_stopped))
 
 
 def _time(at_ms: int) -> str:

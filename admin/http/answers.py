@@ -20,6 +20,8 @@ from admin.capabilities.decommission import DecommissionBrokers, RecommissionBro
 from admin.capabilities.moves import (
     AlterMove,
     CancelMoves,
+    CopiesNotStopped,
+    CopiesNotStoppedTotal,
     DescribedMove,
     MoveProgress,
     MovesChanged,
@@ -117,6 +119,15 @@ class AllPaused(Answer, frozen=True, kw_only=True):
 
     as_of_offset: AsOfOffset
     all_paused: Pause | None
+    not_stopped: CopiesNotStopped = ()
+    not_stopped_total: CopiesNotStoppedTotal = 0
+
+
+class PausedMove(DescribedMove, frozen=True, kw_only=True):
+    """A move after a pause or its end."""
+
+    not_stopped: CopiesNotStopped = ()
+    not_stopped_total: CopiesNotStoppedTotal = 0
 
 
 class Cancelled(MovesChanged, frozen=True, kw_only=True):
@@ -212,5 +223,5 @@ _BODIES: Final[Mapping[type[Request[Any]], type[Struct]]] = MappingProxyType(
 def body_of(kind: type[Request[Any]], route: Route) -> type[Struct]:
     """The body of a successful response on this route."""
     if kind in (PauseMoves, ResumeMoves) and route.id:
-        return DescribedMove
+        return PausedMove
     return _BODIES.get(kind) or answer_type(kind)

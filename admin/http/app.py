@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from aiohttp import web
 from msgspec import convert
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from admin.capabilities.brokers import (
     BrokersAltered,
@@ -57,7 +57,14 @@ from admin.capabilities.topics import CreatedTopic, CreateTopic
 from admin.faults import Refused
 from admin.http import openapi
 from admin.http.access import Access
-from admin.http.answers import STORED, STORED_BROKERS_MAX, BrokersStored, StoredBytes
+from admin.http.answers import (
+    STORED,
+    STORED_BROKERS_MAX,
+    AllPaused,
+    BrokersStored,
+    PausedMove,
+    StoredBytes,
+)
 from admin.http.base_app import base_app
 from admin.http.bodies import read_body
 from admin.http.caller import CALLER
@@ -187,11 +194,18 @@ async def get_openapi(request: web.Request) -> web.Response:
 async def paused(
     request: web.Request, asked: PauseMoves | ResumeMoves, answer: MovesChanged
 ) -> web.Response:
-    """The changed move, or the pause of all moves."""
+    """The changed move, or the pause of all moves, with the copies that it does not stop."""
+    await _check_done(request, answer)
+    running: dict[str, Any] = {
+        "not_stopped": answer.not_stopped,
+        "not_stopped_total": answer.not_stopped_total,
+    }
     if not asked.everything:
-        return await _altered(request, asked.moves[0], answer)
-    found = json_of(await ask(request, ListMoves(page_size=1)))
-    return as_json({name: found[name] for name in ("as_of_offset", "all_paused")})
+        move = await described(request, asked.moves[0])
+        return as_json(json_of(PausedMove(**asdict(move), **running)))
+    found = await ask(request, ListMoves(page_size=1))
+    body = AllPaused(as_of_offset=found.as_of_offset, all_paused=found.all_paused, **running)
+    return as_json(json_of(body))
 
 
 async def altered(request: web.Request, asked: AlterMove, answer: MovesChanged) -> web.Response:

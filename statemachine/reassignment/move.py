@@ -73,6 +73,8 @@ class Move(Struct, frozen=True, kw_only=True, gc=False):
     detail: str = ""
     who: str = ""
     """The principal who requested that state; empty if there is none."""
+    stops_copying: bool = False
+    """Of a pause: True if the steps under way stop, too."""
     options: MoveOptions
     """The options in force."""
     left: Left = NOBODY_LEFT
@@ -95,6 +97,13 @@ class Move(Struct, frozen=True, kw_only=True, gc=False):
             for topic in plan_of(part):
                 for partition in topic.partitions:
                     yield topic.topic_id, partition
+
+
+def is_stopped(move: Move | None, all_paused: own_records.MovesPaused | None) -> bool:
+    """Return True if a pause of this running move, or of all moves, stops its copying."""
+    if move is None or move.ended is not None:
+        return False
+    return move.stops_copying or (all_paused is not None and all_paused.stops_copying)
 
 
 def begun(record: own_records.MoveBegun) -> Move:
@@ -123,6 +132,7 @@ def changed(move: Move, record: own_records.MoveChanged) -> Move:
         reason=record.reason,
         detail=record.detail,
         who=record.who,
+        stops_copying=record.stops_copying,
         options=altered(move.options, record),
         # Only a snapshot records the outcomes: its reader has not seen the partitions leave.
         left=move.left if recorded == NOBODY_LEFT else recorded,
@@ -138,6 +148,7 @@ def move_changed(move: Move, before: MoveOptions) -> own_records.MoveChanged:
         reason=move.reason,
         detail=move.detail,
         who=move.who,
+        stops_copying=move.stops_copying,
         **{
             name: value
             for name in OptionsChange.__struct_fields__

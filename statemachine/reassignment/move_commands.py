@@ -3,8 +3,8 @@
 One request for reassignments is one move of the partitions that it changes, without refused
 partitions and those that already have their target. A partition belongs to one move at a time: the
 next request takes it out of its earlier move. A move ends with the decision that takes its last
-partition out. A paused move begins no steps; an automatic pause (`scheduler.auto_pause`) ends by
-itself.
+partition out. A paused move begins no steps, and copies nothing unless it is to complete those
+under way; an automatic pause (`scheduler.auto_pause`) ends by itself.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -411,42 +411,61 @@ def _cancelled(pending: PendingDecision, name: str, number: int) -> commands.Rea
     return _refused(asked, Refusal(Error.NO_REASSIGNMENT_IN_PROGRESS, nothing))
 
 
-def pause_moves(pending: PendingDecision, command: commands.PauseMoves) -> commands.MovesAltered:
-    """Pause or resume these moves, or all of them; a step under way goes on."""
-    paused = command.paused
+def pause_moves(
+    pending: PendingDecision, command: commands.PauseMoves
+) -> Slices[commands.MovesAltered]:
+    """Pause or resume these moves, or all of them.
+
+    No step begins under a pause. Throttles of rate 0 stop the steps under way, unless the request
+    lets them complete.
+    """
+    running = [each for each, move in sorted(pending.moves.items()) if move.ended is None]
+    named = running if command.moves is None else command.moves
+    before = throttle.needs(pending, named)
+    answer = commands.MovesAltered()
     if command.moves is None:
-        if paused is (pending.all_paused is None):
-            record = own_records.MovesPaused(
-                paused=paused, who=command.who, since_ms=pending.now_ms
-            )
-            pending.records.append(record)
-            pending.all_paused = record if paused else None
-        return commands.MovesAltered()
-    state = MoveState.PAUSED if paused else MoveState.RUNNING
-    return commands.MovesAltered(
-        moves=tuple(
-            [
-                _move_altered(each, _switch(pending, each, state, command.who))
-                for each in command.moves
-            ]
-        )
+        _switch_all(pending, command)
+    else:
+        moves = [_move_altered(each, _switch(pending, each, command)) for each in command.moves]
+        answer = commands.MovesAltered(moves=tuple(moves))
+    yield from throttle.adapt(pending, before)
+    return answer
+
+
+def _switch_all(pending: PendingDecision, command: commands.PauseMoves) -> None:
+    stops = command.paused and not command.after_step
+    known = pending.all_paused
+    if command.paused is (known is not None) and stops is (
+        known is not None and known.stops_copying
+    ):
+        return
+    record = own_records.MovesPaused(
+        paused=command.paused, who=command.who, since_ms=pending.now_ms, stops_copying=stops
     )
+    pending.records.append(record)
+    pending.all_paused = record if command.paused else None
 
 
 def _switch(
-    pending: PendingDecision, move_id: MoveId, state: MoveState, who: str
+    pending: PendingDecision, move_id: MoveId, command: commands.PauseMoves
 ) -> Refusal | None:
     move = _running(pending, move_id)
     if isinstance(move, Refusal):
         return move
-    if state is MoveState.RUNNING and move.state == MoveState.PAUSED_BY_ITSELF:
+    if not command.paused and move.state == MoveState.PAUSED_BY_ITSELF:
         reason = f"move {move_id} is paused automatically and resumes by itself: {move.detail}"
         return Refusal(Error.INVALID_REQUEST, reason)
-    if move.state != state:
-        reason = Reason.MOVE_PAUSED.value if state is MoveState.PAUSED else ""
+    state = MoveState.PAUSED if command.paused else MoveState.RUNNING
+    stops = command.paused and not command.after_step
+    if (move.state, move.stops_copying) != (state, stops):
         pending.change_move(
             own_records.MoveChanged(
-                id=move_id, state=state, since_ms=pending.now_ms, reason=reason, who=who
+                id=move_id,
+                state=state,
+                since_ms=pending.now_ms,
+                reason=Reason.MOVE_PAUSED.value if command.paused else "",
+                who=command.who,
+                stops_copying=stops,
             )
         )
     return None
@@ -461,8 +480,9 @@ def alter_move(
     if isinstance(outcome, Move):
         options = altered(outcome.options, command)
         if options != outcome.options:
+            before = throttle.needs(pending, [command.move_id])
             pending.change_move(move_changed(replace(outcome, options=options), outcome.options))
-            yield from throttle.alter(pending, outcome)
+            yield from throttle.adapt(pending, before)
     return commands.MovesAltered(moves=(_move_altered(command.move_id, outcome),))
 
 

@@ -91,7 +91,7 @@ def in_states(image: Image, keys: BitMap, states: Collection[State]) -> Slices[B
     index = image.index
     if not {State.WAITING, State.PAUSED} & {*states}:
         keys = keys & index.stepping
-    elif not {State.GROWING, State.CATCHING_UP} & {*states}:
+    elif {*states} == {State.WAITING}:
         keys = keys & index.waiting
     found = BitMap()
     for key in keys:
@@ -101,7 +101,7 @@ def in_states(image: Image, keys: BitMap, states: Collection[State]) -> Slices[B
         # A scan must not evict partitions from the cache of rows.
         partition = topic.partitions.peek(number)
         assert partition is not None
-        if state_of(image, topic, partition) in states:
+        if state_of(image, topic, number, partition) in states:
             found.add(key)
         yield LOOKED_AT_US
     return found

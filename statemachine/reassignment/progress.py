@@ -15,13 +15,15 @@ from statemachine.errors import listed
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
+from statemachine.reassignment import running_copies
 from statemachine.reassignment.completion import completes, missing, needed, staying_in_sync
 from statemachine.reassignment.copies import CopyLookup, no_report, partition_copies
+from statemachine.reassignment.move import is_stopped
 from statemachine.reassignment.scheduler.advance import Budget
 from statemachine.reassignment.scheduler.queue import is_under_min_isr
 from statemachine.reassignment.settings import CompletionRule, Limits, completion_rule, limits
 from statemachine.reassignment.step import Blocked, Reason, Step, next_step, steps_left
-from statemachine.reassignment.throttle import rate_of
+from statemachine.reassignment.throttle import copying, rate_of
 from statemachine.vocabulary import NO_LEADER, MoveState, Replicas
 
 
@@ -35,7 +37,7 @@ class State(Enum):
     WAITING = "waiting"
     """It waits for its first or next step."""
     PAUSED = "paused"
-    """It waits because its move, or every move, is paused."""
+    """Its move, or every move, is paused: it waits, or its copies stand still."""
 
 
 class Why(Struct, frozen=True, kw_only=True, gc=False):
@@ -85,7 +87,7 @@ def progress_of(
     return PartitionProgress(
         step=max(begun, 1),
         of=max(begun, 1) - 1 + len(planned_steps(image, topic, partition)),
-        state=state_of(image, topic, partition),
+        state=state_of(image, topic, number, partition),
         reason=why.reason,
         detail=why.detail,
         brokers=why.brokers,
@@ -117,11 +119,13 @@ def planned_steps(
     return (current, *after) if in_flight else after
 
 
-def state_of(image: Image, topic: Topic, partition: PartitionRegistration) -> State:
+def state_of(image: Image, topic: Topic, number: int, partition: PartitionRegistration) -> State:
     """Return the state of a partition that is being reassigned."""
     if partition.waits:
         is_paused = next(_pauses(image, topic, partition), None) is not None
         return State.PAUSED if is_paused else State.WAITING
+    if running_copies.stands_still(image, topic, number, partition):
+        return State.PAUSED
     if partition.adding and not any(each in partition.isr for each in partition.adding):
         return State.GROWING
     return State.CATCHING_UP
@@ -184,25 +188,18 @@ def _full(image: Image, found: Step, in_force: Limits) -> Iterator[Why]:
 def _under_way(
     image: Image, topic: Topic, number: int, partition: PartitionRegistration, report_of: CopyLookup
 ) -> Iterator[Why]:
+    if running_copies.stands_still(image, topic, number, partition):
+        yield from _pauses(image, topic, partition)
     if partition.leader == NO_LEADER:
         yield Why(reason=Reason.NO_LEADER, detail="no replica that could lead is alive")
-    behind = tuple(each for each in partition.adding if each not in partition.isr)
+    behind = copying(partition)
     dead = tuple(each for each in behind if not image.live(each))
     if dead:
         yield from _absent(image, dead, Reason.NO_LIVE_TARGET)
     rule = completion_rule(image)
     configured = min_isr(image, topic.name, partition)
     if behind:
-        copies = partition_copies(topic.topic_id, number, partition, report_of)
-        if copies is not None and copies.behind:
-            names = listed(copies.behind)
-            detail = f"more is written than is copied, so that it never is in sync: {names}"
-            rate = rate_of(image.moves.get(partition.stage.move))
-            if rate:
-                detail += f"; the move is throttled to {rate} bytes/s"
-            yield Why(reason=Reason.FALLING_BEHIND, detail=detail, brokers=copies.behind)
-        detail = f"not in sync yet: {listed(behind)}"
-        yield Why(reason=Reason.CATCHING_UP, detail=detail, brokers=behind)
+        yield from _catching_up(image, topic, number, partition, report_of)
     elif completes(partition, configured, rule):
         return
     elif rule is CompletionRule.ALL_TARGET and (lacking := missing(partition)):
@@ -212,3 +209,22 @@ def _under_way(
         staying, least = staying_in_sync(partition), needed(partition, configured)
         detail = f"{staying} of those that stay are in sync, and min ISR is {least}"
         yield Why(reason=Reason.MIN_ISR, detail=detail)
+
+
+def _catching_up(
+    image: Image, topic: Topic, number: int, partition: PartitionRegistration, report_of: CopyLookup
+) -> Iterator[Why]:
+    behind, move = copying(partition), image.moves.get(partition.stage.move)
+    copies = partition_copies(topic.topic_id, number, partition, report_of)
+    if copies is not None and copies.behind:
+        names = listed(copies.behind)
+        detail = f"more is written than is copied, so that it never is in sync: {names}"
+        rate = rate_of(move)
+        if rate:
+            detail += f"; the move is throttled to {rate} bytes/s"
+        yield Why(reason=Reason.FALLING_BEHIND, detail=detail, brokers=copies.behind)
+    detail = f"not in sync yet: {listed(behind)}"
+    if is_stopped(move, image.all_paused):
+        for each, reason in running_copies.reasons(image, topic, number, partition).items():
+            detail += f"; the pause does not stop {each}: {reason}"
+    yield Why(reason=Reason.CATCHING_UP, detail=detail, brokers=behind)

@@ -9,9 +9,16 @@ moves lose the configuration, report it as lost, and never take it back.
 A list names the replicas of all partitions that a move began with, until the move ends: it is
 written once, not with every step. It gets shorter only when another move begins or ends. Replicas
 in sync are never throttled, so superfluous entries do no harm.
+
+A pause that stops copying is a throttle of rate 0, also for a move without a rate of its own. The
+followers in its lists are those that a step under way adds and that are not in sync. At a rate of 0
+a Kafka broker still sends one fetch in eleven seconds, unless its leader is throttled too, which
+counts each request. But a leader holds up every follower that is not in sync. So it is in the list
+only while all replicas but those being added are in sync: one that has restarted must catch up.
+The rate of a broker stays what it is while another running move, or a user, needs it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -26,8 +33,9 @@ from statemachine.limits import (
     THROTTLES_RELEASED_MAX,
     THROTTLES_RELEASED_US_MAX,
 )
+from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
-from statemachine.reassignment.move import Move, Owned, OwnedKey, config_owned
+from statemachine.reassignment.move import Move, Owned, OwnedKey, config_owned, is_stopped
 from statemachine.records.own_records import MoveOptions, OptionsChange
 from statemachine.slices import (
     BYTES_LISTED_IN_US,
@@ -38,10 +46,12 @@ from statemachine.slices import (
 )
 from statemachine.vocabulary import (
     BROKER_RESOURCE,
+    NO_MOVE,
     TOPIC_RESOURCE,
     BrokerId,
     MoveId,
     Ownership,
+    Replicas,
     Resource,
 )
 
@@ -71,42 +81,76 @@ def begin(
         for topic in dict.fromkeys(topic for topic, _ in partitions):
             for name in LISTS:
                 yield _set(pending, ((TOPIC_RESOURCE, topic.name), name))
-    if rate_of(pending.moves.get(move_id)):
+    if need_of(pending, move_id) is not None:
         yield from _take(pending, move_id, partitions)
 
 
-def alter(pending: PendingDecision, before: Move) -> Slices[None]:
-    """Apply a change of the move's throttle; `before` is the move before the change.
+def adapt(pending: PendingDecision, before: Mapping[MoveId, int | None]) -> Slices[None]:
+    """Apply changes of throttles and pauses; `before` has what each move needed until then.
 
-    If it has no throttle any more, `release` gives up its configurations.
+    `settle` gives up the configurations that moves do not need any more.
     """
-    move_id = before.id
-    rate = rate_of(pending.moves.get(move_id))
-    if rate == rate_of(before):
+    after = needs(pending, before)
+    if after == before:
         return
-    if not rate:
-        pending.has_freed_configs = True
-    elif not rate_of(before):
-        index = pending.image.index
+    pending.has_freed_configs = True
+    kept = {each for each, need in after.items() if need is not None}
+    changed = {each for each in kept if after[each] != before[each]}
+    index = pending.image.index
+    # Lists differ only where a throttle begins or ends, or copying stops or goes on.
+    listed_anew = {each for each in changed if not (after[each] and before[each])}
+    for move_id in sorted(listed_anew):
         yield from _take(pending, move_id, in_order(index, index.keys_of_move(move_id)))
-    else:
-        for key in pending.owned_keys():
-            if key[1] in RATES and move_id in pending.owned(key).holders:
-                yield _set(pending, key)
+    for key in pending.owned_keys():
+        yield PASSED_US
+        whose = changed if key[1] in RATES else listed_anew
+        if not whose.isdisjoint(pending.owned(key).holders):
+            yield _set(pending, key)
 
 
-def release(pending: PendingDecision) -> Slices[bool]:
-    """Release configurations that moves no longer need, and restore the users' values.
+def settle(pending: PendingDecision) -> Slices[bool]:
+    """Let throttles follow the records so far; this comes last in a decision.
 
     Return whether some are left for another decision: a move may have had many topics.
     """
     if pending.image.transaction is not None:
         return False
+    if pending.has_changed_copies:
+        yield from _follow_copies(pending)
+    return (yield from _release(pending)) if pending.has_freed_configs else False
+
+
+def _follow_copies(pending: PendingDecision) -> Slices[None]:
+    """Set the lists of stopped moves anew where replicas have joined or left an ISR.
+
+    A replica in sync must not stand still if it restarts, nor one that is not being added.
+    """
+    topics: dict[str, None] = {}
+    partitions: dict[MoveId, list[tuple[Topic, int]]] = {}
+    for topic, number, after in pending.changed_partitions():
+        yield LOOKED_AT_US
+        before = topic.partition(number)
+        move_id = NO_MOVE if before is None else before.stage.move
+        if before is None or not pending.is_stopped(move_id) or held(before) == held(after):
+            continue
+        topics[topic.name] = None
+        partitions.setdefault(move_id, []).append((topic, number))
+    for topic_name in topics:
+        for name in LISTS:
+            key = ((TOPIC_RESOURCE, topic_name), name)
+            if pending.owned(key).holders:
+                yield _set(pending, key)
+    for move_id in sorted(partitions):
+        yield from _take(pending, move_id, partitions[move_id])
+
+
+def _release(pending: PendingDecision) -> Slices[bool]:
+    """Release configurations that moves no longer need, and restore the users' values."""
     count = cost_us = 0
     for key in pending.owned_keys():
         yield PASSED_US
         owned = pending.owned(key)
-        over = [each for each in owned.moves if not rate_of(pending.moves.get(each))]
+        over = [each for each in owned.moves if need_of(pending, each) is None]
         if not over or _is_deleted(pending, key[0]):
             continue
         if count == THROTTLES_RELEASED_MAX or cost_us >= THROTTLES_RELEASED_US_MAX:
@@ -123,7 +167,7 @@ def release(pending: PendingDecision) -> Slices[bool]:
 
 def is_left(image: Image) -> bool:
     """Return True if a move owns configurations that it no longer needs; called often."""
-    return any(not rate_of(image.moves.get(move_id)) for move_id in image.owners)
+    return None in needs(image, image.owners).values()
 
 
 def leave_to_user(pending: PendingDecision, key: OwnedKey) -> None:
@@ -144,12 +188,34 @@ def rate_of(move: Move | None) -> int:
     return 0 if move is None or move.ended is not None else move.options.throttle_bytes_per_s
 
 
+NO_COPIES: Final = 0
+"""The rate of a pause that stops copying."""
+
+_Need: TypeAlias = int | None
+"""The rate that a move needs now; None: it needs no configuration."""
+
+
+def need_of(view: Image | PendingDecision, move_id: MoveId) -> _Need:
+    """Return the rate that the move needs now, or None if it needs none."""
+    move = view.moves.get(move_id)
+    return NO_COPIES if is_stopped(move, view.all_paused) else rate_of(move) or None
+
+
+def needs(view: Image | PendingDecision, moves: Iterable[MoveId]) -> dict[MoveId, _Need]:
+    """Return what each of the moves needs."""
+    return {move_id: need_of(view, move_id) for move_id in moves}
+
+
 def _take(pending: PendingDecision, move_id: MoveId, partitions: _Partitions) -> Slices[None]:
     needed = yield from _needed(pending, move_id, partitions)
     for key, pairs in needed.items():
         (resource, name), owned = key, pending.owned(key)
-        before = owned.previous if owned.holders else pending.configs.get(resource, {}).get(name)
-        pending.own(config_owned(key, move_id, Ownership.OWNED, before))
+        if move_id in owned.lost:
+            continue
+        if move_id not in owned.holders:
+            users = pending.configs.get(resource, {}).get(name)
+            before = owned.previous if owned.holders else users
+            pending.own(config_owned(key, move_id, Ownership.OWNED, before))
         yield _set(pending, key, pairs)
 
 
@@ -159,7 +225,9 @@ def _needed(
     """Return the configurations for these partitions of the move, lists with their new pairs.
 
     Any old or new replica may lead meanwhile and is a leader in the lists; new ones are followers.
+    If copying stops, `held` says which.
     """
+    need = need_of(pending, move_id)
     lists: dict[OwnedKey, list[str]] = {}
     rates: dict[OwnedKey, list[str]] = {}
     for topic, number in partitions:
@@ -168,10 +236,12 @@ def _needed(
         if partition is None or partition.stage.move != move_id:
             continue
         new = tuple(each for each in partition.target if each not in partition.original)
-        leaders = partition.original + new
+        leaders, followers = (partition.original + new if new else ()), new
+        if need == NO_COPIES:
+            leaders, followers = held(partition)
         for name, rate, replicas in (
-            (LEADER_REPLICAS, LEADER_RATE, leaders if new else ()),
-            (FOLLOWER_REPLICAS, FOLLOWER_RATE, new),
+            (LEADER_REPLICAS, LEADER_RATE, leaders),
+            (FOLLOWER_REPLICAS, FOLLOWER_RATE, followers),
         ):
             pairs = lists.setdefault(((TOPIC_RESOURCE, topic.name), name), []) if replicas else []
             if len(pairs) <= PAIRS_MAX:
@@ -179,6 +249,19 @@ def _needed(
             for each in replicas:
                 rates.setdefault((_broker(each), rate), [])
     return lists | rates
+
+
+def copying(partition: PartitionRegistration) -> Replicas:
+    """Return the replicas that a step under way adds, and that are not in sync yet."""
+    return tuple([each for each in partition.adding if each not in partition.isr])
+
+
+def held(partition: PartitionRegistration) -> tuple[Replicas, Replicas]:
+    """Return the leaders and followers in the lists of a pause that stops copying."""
+    followers = copying(partition)
+    staying = (each for each in partition.replicas if each not in partition.adding)
+    is_whole = bool(followers) and all(each in partition.isr for each in staying)
+    return (partition.isr if is_whole else ()), followers
 
 
 def _broker(broker_id: BrokerId) -> Resource:
@@ -203,12 +286,10 @@ def _set(
     if not owned.holders:
         value = current if before is None else before.previous
     elif name in RATES:
-        rates = (rate_of(pending.moves.get(each)) for each in owned.holders)
-        lowest = min(filter(None, rates), default=None)
-        value = current if lowest is None else str(lowest)
+        value = _rate(pending, key, owned)
     else:
         present = parts(current or "")
-        kept = [each for each in present if _counts(pending, resource[1], each, owned.holders)]
+        kept = [each for each in present if _counts(pending, key, each, owned.holders)]
         value = listed(parts(owned.previous or ""), kept, pairs)
     if value != current:
         pending.set_configs(resource, {name: value})
@@ -216,17 +297,38 @@ def _set(
     return CONFIGURED_US + length // BYTES_LISTED_IN_US
 
 
-def _counts(
-    pending: PendingDecision, topic_name: str, pair: str, holders: Sequence[MoveId]
-) -> bool:
-    """Return True if the entry of the list names a partition of one of these moves."""
+def _rate(pending: PendingDecision, key: OwnedKey, owned: Owned) -> str | None:
+    """Return the rate of a broker that its holders need: 0 if a pause stops all of them.
+
+    A rate of a user, for this broker or for all, limits other copies as well and is never set to 0.
+    """
+    (kind, _), name = key
+    needed = {need_of(pending, each) for each in owned.holders} - {None}
+    users = owned.previous or pending.configs.get((kind, ""), {}).get(name)
+    if needed == {NO_COPIES} and users is None:
+        return str(NO_COPIES)
+    lowest = min(
+        filter(None, (rate_of(pending.moves.get(each)) for each in owned.holders)), default=0
+    )
+    return str(lowest) if lowest else owned.previous
+
+
+def _counts(pending: PendingDecision, key: OwnedKey, pair: str, holders: Sequence[MoveId]) -> bool:
+    """Return True if one of these moves needs the entry of the list."""
     if pair == ALL_REPLICAS:
         return True
+    (_, topic_name), name = key
     number, topic = number_of(pair), pending.image.topic_named(topic_name)
     if number is None or topic is None:
         return False
     partition = pending.partition(topic, number)
-    return partition is not None and partition.stage.move in holders
+    if partition is None or partition.stage.move not in holders:
+        return False
+    if need_of(pending, partition.stage.move) != NO_COPIES:
+        return True
+    leaders, followers = held(partition)
+    brokers = leaders if name == LEADER_REPLICAS else followers
+    return pair.partition(":")[2] in map(str, brokers)
 
 
 def _is_deleted(pending: PendingDecision, resource: Resource) -> bool:

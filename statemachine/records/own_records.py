@@ -97,6 +97,8 @@ class MoveChanged(OptionsChange, frozen=True, kw_only=True, gc=False):
     """In a snapshot: the partitions that have left it before they were complete, by outcome."""
     superseded: Annotated[int, I32, Wire(6)] = 0
     gone: Annotated[int, I32, Wire(7)] = 0
+    stops_copying: Annotated[bool, Wire(8)] = False
+    """Of a pause: True if the steps under way stop, too; False if they complete."""
 
 
 class MoveEnded(Struct, frozen=True, kw_only=True, gc=False):
@@ -127,6 +129,8 @@ class MovesPaused(Struct, frozen=True, kw_only=True, gc=False):
     paused: bool
     who: str
     since_ms: Int64
+    stops_copying: Annotated[bool, Wire(0)] = False
+    """True if the steps under way stop, too; False if they complete."""
 
 
 class Remembered(Struct, frozen=True, kw_only=True, gc=False):

@@ -162,6 +162,38 @@ async def test_moves_are_throttled_by_their_ids_and_say_what_they_have_lost(tmp_
         assert (unknown.exit_code, unknown.stderr) == (1, "Error: there is no move 7\n")
 
 
+async def test_a_pause_says_what_it_does_not_stop_over_http_and_on_the_command_line(
+    tmp_path: Path,
+) -> None:
+    """Users have set the rates of both brokers that the copy needs."""
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await four_brokers(node)
+        await sent(http, "POST", PATH, plan_body(("a", 0, [101, 103])))
+        stopped, _ = await sent(http, "POST", f"{PATH}/1:pause", None)
+        assert (stopped.body["stops_copying"], stopped.body["not_stopped"]) == (True, [])
+        assert stopped.body["partitions"][0]["state"] == "paused"
+        assert rates(node) == {"103": "0"}
+        await sent(http, "POST", f"{PATH}/1:resume", None)
+        for broker, name in (("101", LEADER_RATE), ("103", FOLLOWER_RATE)):
+            wish = change((BROKER_RESOURCE, broker), (name, SET, "7"))
+            await asked(node.controller, commands.IncrementalAlterConfigs(changes=(wish,)))
+        limit = "a user limits copies to broker 103 by follower.replication.throttled.rate=7"
+        copy = {"topic": "a", "partition": 0, "broker_id": 103, "reason": limit}
+        for path in (f"{PATH}/1:pause", f"{PATH}:pause"):
+            paused, _ = await sent(http, "POST", path, None)
+            found = paused.body["not_stopped"], paused.body["not_stopped_total"]
+            assert (paused.status, found) == (200, ([copy], 1))
+            later, _ = await sent(http, "POST", f"{path}?after_step=true", None)
+            assert later.body["not_stopped"] == []
+        told = await moves(node, "pause", "1")
+        assert (told.exit_code, told.stdout) == (1, "Move 1 paused.\n")
+        assert told.stderr == f"Not stopped: a-0 to broker 103: {limit}.\n"
+        data = json.loads((await moves(node, "pause", "--all", "-o", "json")).stdout)
+        assert (data["not_stopped"], data["not_stopped_total"]) == ([copy], 1)
+        shown = json.loads((await moves(node, "show", "1", "-o", "json")).stdout)
+        assert shown["partitions"][0]["detail"].endswith(f"does not stop 103: {limit}")
+
+
 class _Said:
     """The answer of a Kafka controller: it skips fields that it does not know."""
 

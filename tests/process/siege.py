@@ -93,7 +93,7 @@ async def leader_on_the_move(it: MovedCluster, rng: random.Random) -> NodePlan:
 
 async def pause(it: MovedCluster, move: int, _: random.Random) -> None:
     """Pause it and wait until no step is under way; that none begins is seen in the log."""
-    await it.alter(PauseMoves(moves=(move,)))
+    await it.alter(PauseMoves(moves=(move,), after_step=True))
     rested = await it.until_at_rest(move)
     assert rested.state == "paused", rested
     await it.alter(ResumeMoves(moves=(move,)))

@@ -72,8 +72,9 @@ async def rest(
     kafka: Operator, topic: str, plan: Path, move: int
 ) -> dict[int, OngoingReassignment]:
     """Pause it and let what is under way come to its end; what waits then."""
-    paused = await kafka.ours("moves", "pause", str(move))
-    assert (paused.code, paused.out) == (0, f"Move {move} paused.\n"), paused
+    paused = await kafka.ours("moves", "pause", str(move), "--after-step")
+    said = f"Move {move} paused after the steps in progress.\n"
+    assert (paused.code, paused.out) == (0, said), paused
     # The same plan again is no other move; the tool only sets the throttle anew.
     wider = await kafka.reassign(plan, "--execute", "--additional", "--throttle", WIDE)
     assert f"The inter-broker throttle limit was set to {WIDE} B/s" in wider

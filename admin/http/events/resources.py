@@ -202,7 +202,7 @@ def _watched(image: Image, ids: Sequence[int]) -> list[WatchedMove]:
     with_example = sorted(shown)[:MOVES_MAX]
     return [
         WatchedMove(
-            **asdict(move_of(each)),
+            **asdict(move_of(image, each)),
             example=example_of(image, each.move.id) if each.move.id in with_example else None,
         )
         for each in summaries(image, ids)

@@ -97,7 +97,7 @@ async def test_moves_are_paused_ordered_and_resumed_each_with_its_result(tmp_pat
         await client.ask(PauseMoves(everything=True))
         found = await client.ask(ListMoves())
         assert found.all_paused is not None
-        assert (found.moves[0].state, found.all_paused.by) == ("running", "User:ANONYMOUS")
+        assert (found.moves[0].state, found.all_paused.by) == ("paused", "User:ANONYMOUS")
         assert found.all_paused.since_ms > 0
         await client.ask(ResumeMoves(everything=True))
         assert (await client.ask(ListMoves())).all_paused is None

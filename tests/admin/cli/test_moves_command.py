@@ -84,10 +84,16 @@ async def test_moves_are_held_up_and_go_on(tmp_path: Path) -> None:
         assert (await run(node, "pause", "--all")).stdout == "All moves are paused.\n"
         first, _, row = (await run(node, "list")).stdout.splitlines()
         assert first.startswith("All moves are paused by User:ANONYMOUS since 20")
-        assert row.split()[9] == "5"
+        assert (row.split()[3], row.split()[9]) == ("paused", "5")
         one = (await run(node, "show", "1")).stdout.splitlines()
         assert (one[0], one[1][:8]) == (first, "Move 1: ")
         assert (await run(node, "resume", "--all")).stdout == "All moves are resumed.\n"
+        later = await run(node, "pause", "1", "--after-step")
+        assert later.stdout == "Move 1 paused after the steps in progress.\n"
+        assert "steps in progress complete" in (await run(node, "show", "1")).stdout
+        await run(node, "pause", "--all", "--after-step")
+        (first, *_) = (await run(node, "list")).stdout.splitlines()
+        assert first.endswith("; steps in progress complete.")
 
 
 async def test_a_cancel_is_tried_and_done(tmp_path: Path) -> None:
@@ -274,7 +280,7 @@ def test_all_that_is_known_of_a_move_is_said() -> None:
     ]
     found = Moves(
         moves=(LISTED,),
-        all_paused=Pause(by="", since_ms=1_000),
+        all_paused=Pause(by="", since_ms=1_000, stops_copying=True),
         as_of_offset=0,
         total=1,
         next_page_token=None,

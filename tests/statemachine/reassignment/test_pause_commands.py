@@ -71,7 +71,7 @@ def test_all_moves_are_paused_those_to_come_as_well(world: World) -> None:
     catch_up(world, 0)
     assert stepping(world) == []
     assert world.image.all_paused == own_records.MovesPaused(
-        paused=True, who="bob", since_ms=world.now_ms
+        paused=True, who="bob", since_ms=world.now_ms, stops_copying=True
     )
     resume(world)
     assert stepping(world) == [1]

@@ -118,10 +118,10 @@ def test_all_is_given_up_with_the_decision_that_ends_the_move(world: World) -> N
     assert world.image.owned == {}
 
 
-def test_a_pause_lifts_no_throttle(world: World) -> None:
+def test_a_pause_after_the_step_lifts_no_throttle(world: World) -> None:
     """Copies in progress continue, and are throttled as before."""
     move(world, {0: (1, 2, 4)}, throttle_bytes_per_s=1_000)
-    world.ask(commands.PauseMoves(moves=(1,), who="bob"))
+    world.ask(commands.PauseMoves(moves=(1,), who="bob", after_step=True))
     assert world.image.moves[1].state == MoveState.PAUSED
     assert throttles(world) == NEEDED
 

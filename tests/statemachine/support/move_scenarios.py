@@ -14,7 +14,8 @@ each partition that has changed. Commands without a partition are about `t-0`.
     cancel                an operator cancels the reassignment
     cancel-moves 1        or all moves of these ids; `all`, `topic t`, `dry`
     rollback 1            roll back move 1; `dry`
-    pause 1, resume 1     these moves, or without an id all moves, present and future ones
+    pause 1, resume 1     these moves, or without an id all moves, present and future ones;
+                          `pause 1 after-step` lets the steps under way complete
     priority 1 5          set the priority of move 1
     throttle 1 2000       set the rate of move 1; 0 removes the limit
     user broker 2 leader rate 500
@@ -212,8 +213,9 @@ class MovesStage:
         return self._ask(commands.RollBackMove(move_id=int(words[0]), who="ann", dry_run=dry_run))
 
     def _pause(self, words: list[str]) -> list[str]:
-        moves = tuple(map(int, words)) or None
-        return self._ask(commands.PauseMoves(moves=moves, who="bob"))
+        moves = tuple(int(word) for word in words if word.isdigit()) or None
+        after_step = "after-step" in words
+        return self._ask(commands.PauseMoves(moves=moves, who="bob", after_step=after_step))
 
     def _resume(self, words: list[str]) -> list[str]:
         moves = tuple(map(int, words)) or None

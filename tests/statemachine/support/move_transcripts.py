@@ -125,7 +125,8 @@ def _of_moves(record: kafka_records.Record) -> str | None:
         case own_records.MoveEnded():
             return f"move {record.id} ends: {MoveOutcome(record.outcome).name.lower()}"
         case own_records.MovesPaused():
-            return f"all moves {'are paused' if record.paused else 'go on'}, says {record.who}"
+            how = "go on" if not record.paused else "are paused" + _after(record)
+            return f"all moves {how}, says {record.who}"
         case own_records.ConfigOwned():
             return owned(record)
         case own_records.Remembered():
@@ -136,7 +137,7 @@ def _of_moves(record: kafka_records.Record) -> str | None:
 
 def _standing(record: own_records.MoveChanged) -> str:
     if record.state == MoveState.PAUSED:
-        return f"is paused by {record.who}"
+        return f"is paused{_after(record)} by {record.who}"
     if record.state == MoveState.PAUSED_BY_ITSELF:
         return f"rests by itself: {record.detail}"
     if record.throttle_bytes_per_s is not None:
@@ -145,6 +146,10 @@ def _standing(record: own_records.MoveChanged) -> str:
     if record.priority is not None:
         return f"has priority {record.priority}"
     return "goes on"
+
+
+def _after(record: own_records.MoveChanged | own_records.MovesPaused) -> str:
+    return "" if record.stops_copying else " after the steps under way"
 
 
 def changed(change: kafka_records.PartitionChange) -> str:

@@ -183,18 +183,56 @@ def check_moves(image: Image) -> None:
 
 
 def check_throttles(image: Image) -> None:
-    """Replicas added by throttled moves are throttled by configurations; no others are owned."""
+    """Replicas added by throttled moves are throttled by configurations; no others are owned.
+
+    The copies of a move whose pause stops them stand still, and no other replica does.
+    """
     for key, owned in image.owned.items():
         for move_id in (*owned.holders, *owned.lost):
-            assert is_throttled(image, move_id), f"{key} belongs to move {move_id}"
+            is_needed = stands_still(image, move_id) or is_throttled(image, move_id)
+            assert is_needed, f"{key} belongs to move {move_id}"
+        if key[1].endswith(".replicas") and owned.holders:
+            check_held(image, key, owned.previous)
     for topic in image.topics.values():
         for number, partition in topic.existing():
             move_id = partition.stage.move
             new = set(partition.target) - set(partition.original)
-            if new and is_throttled(image, move_id):
-                leaders = {*partition.target, *partition.original}
-                check_throttled(image, move_id, (topic.name, number), "leader", leaders)
+            leaders = {*partition.target, *partition.original}
+            if stands_still(image, move_id):
+                new = set(partition.adding) - set(partition.isr)
+                leaders = held_leaders(partition)
+            if new and (is_throttled(image, move_id) or stands_still(image, move_id)):
                 check_throttled(image, move_id, (topic.name, number), "follower", new)
+                if leaders:
+                    check_throttled(image, move_id, (topic.name, number), "leader", leaders)
+
+
+def held_leaders(partition: PartitionRegistration) -> set[int]:
+    """The leaders that stand still: not if a replica that is not being added must catch up."""
+    lacking = set(partition.replicas) - set(partition.isr)
+    return set(partition.isr) if lacking and lacking <= set(partition.adding) else set()
+
+
+def stands_still(image: Image, move_id: int) -> bool:
+    """True if the move, or every move, is paused at once, and not after the step under way."""
+    move, everything = image.moves.get(move_id), image.all_paused
+    if move is None or move.ended is not None:
+        return False
+    return move.stops_copying or (everything is not None and everything.stops_copying)
+
+
+def check_held(image: Image, key: tuple[tuple[int, str], str], users: str | None) -> None:
+    """Of a move that stands still a list has only what must stand still."""
+    value = image.configs.get(key[0], {}).get(key[1])
+    topic = image.topic_named(key[0][1])
+    assert topic is not None
+    for pair in set((value or "").split(",")) - set((users or "").split(",")) - {"", "*"}:
+        number, broker = map(int, pair.split(":"))
+        partition = topic.partition(number)
+        if partition is not None and stands_still(image, partition.stage.move):
+            lacking = set(partition.adding) - set(partition.isr)
+            held = lacking if key[1].startswith("follower") else held_leaders(partition)
+            assert broker in held, f"{pair} stands still: {partition}"
 
 
 def is_throttled(image: Image, move_id: int) -> bool:
@@ -216,9 +254,20 @@ def check_throttled(
         key = ((4, str(broker)), f"{side}.replication.throttled.rate")
         owned = image.owned[key]
         if move_id not in owned.lost:
-            rates = [image.moves[each].options.throttle_bytes_per_s for each in owned.holders]
-            assert image.configs[key[0]][key[1]] == str(min(rates))
+            assert image.configs.get(key[0], {}).get(key[1]) == expected_rate(image, key)
             assert move_id in owned.holders
+
+
+def expected_rate(image: Image, key: tuple[tuple[int, str], str]) -> str | None:
+    """The lowest rate of the moves; 0 if all stand still and users have set none."""
+    owned = image.owned[key]
+    everyone = image.configs.get((4, ""), {}).get(key[1])
+    is_free = owned.previous is None and everyone is None
+    if is_free and all(stands_still(image, each) for each in owned.holders):
+        return "0"
+    rates = [image.moves[each].options.throttle_bytes_per_s for each in owned.holders]
+    lowest = min((rate for rate in rates if rate), default=None)
+    return owned.previous if lowest is None else str(lowest)
 
 
 def check_partition(partition: PartitionRegistration) -> None:

@@ -17,7 +17,7 @@ const none = el("p", { class: "empty" }, "Nothing is being moved.");
 const more = el("div", { class: "pager" });
 const summary = el("summary", {}, "Ended");
 const history = el("details", {}, summary, el("table", { class: "cards" }, head(["Move", "Outcome", "Partitions", "Ended"], [], "Actions"), ended));
-const pauseAll = button("Pause all", () => (state.pause?.all_paused ? change(pauseAll, "POST", `${BASE}:resume`, { said: "Moves go on" }) : change(pauseAll, "POST", `${BASE}:pause`, { said: "No move begins a further step" })));
+const pauseAll = button("Pause all", () => (state.pause?.all_paused ? change(pauseAll, "POST", `${BASE}:resume`, { said: "Moves go on" }) : change(pauseAll, "POST", `${BASE}:pause`, { said: (found) => stopped("All moves are paused", found) })));
 const paused = el("span", { class: "badge warn", hidden: true });
 const told = new Map(); // by move, what the stream has of the first ones alone: bytes and reasons
 let onView = [];
@@ -92,6 +92,13 @@ export function update() {
   if (pause) put(paused, `All paused by ${person(pause.by)} since ${moment(pause.since_ms)}`);
 }
 
+// What is said of a pause, with an example of the copies that it does not stop.
+function stopped(said, { not_stopped: copies, not_stopped_total: total }) {
+  if (!total) return said;
+  const { topic, partition, broker_id: broker, reason } = copies[0];
+  return `${said}. Copies that go on: ${whole(total)}, as ${topic}-${partition} to broker ${broker}: ${reason}`;
+}
+
 function make(move) {
   const path = `${BASE}/${move.move_id}`;
   const bar = meter(`Progress of move ${move.move_id}`);
@@ -99,7 +106,7 @@ function make(move) {
   const row = { bar, parts, move };
   const pause = button("Pause", () =>
     row.move.state === "running"
-      ? change(pause, "POST", `${path}:pause`, { said: `Move ${move.move_id} begins no further step` })
+      ? change(pause, "POST", `${path}:pause`, { said: (found) => stopped(`Move ${move.move_id} is paused`, found) })
       : change(pause, "POST", `${path}:resume`, { said: `Move ${move.move_id} goes on` }),
   );
   const details = el("div", { class: "details", hidden: true });
@@ -147,6 +154,7 @@ function show(row, move) {
   setClass(parts.badge, `badge ${kind}`);
   put(parts.kind, `${move.kind === "drain" ? "empties a broker, " : ""}by ${person(move.asked_by)}, ${moment(move.asked_at_ms)}`);
   put(pause, move.state === "running" ? "Pause" : "Resume");
+  pause.disabled = Boolean(state.pause?.all_paused);
   const over = move.completed + move.cancelled + move.superseded + move.gone;
   const total = Math.max(1, move.partitions_total);
   bar.set(over / total, move.stepping / total);
