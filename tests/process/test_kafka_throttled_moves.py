@@ -24,6 +24,8 @@ from tests.process.two_kafka_brokers import (
     BYTES_PER_S,
     OLDEST_IN_LONG,
     SECOND,
+    VALUE_BYTES,
+    VALUES,
     TwoBrokers,
     two_kafka_brokers,
 )
@@ -32,6 +34,9 @@ from tests.support.controllers import Node
 pytestmark = pytest.mark.process
 
 RATE = str(BYTES_PER_S)
+FETCHES_MAX = 2
+BATCH_BYTES_MAX = VALUE_BYTES + 1_000
+"""A batch of `fill` is so large that a fetch brings one (`replica.fetch.max.bytes`)."""
 
 
 async def until_rate_is(broker: KafkaBroker, broker_id: int, name: str, rate: str | None) -> None:
@@ -146,4 +151,42 @@ async def test_a_throttled_move_leaves_no_throttle_on_a_broker_that_is_down(
         await asked(node.controller, commands.CancelMoves(moves=(slow[1],)))
         assert throttles(node.controller.image) == {}
         await until_rate_is(it.first, BROKER_ID, LEADER_RATE, None)
+        it.check_complaints()
+
+
+def copied_bytes(it: TwoBrokers, topic: str) -> int:
+    """The bytes that the second broker has of the topic."""
+    return sum(each.stat().st_size for each in it.second.storage.glob(f"**/{topic}-0/*.log"))
+
+
+@pytest.mark.parametrize(("version", "level"), OLDEST_IN_LONG)
+async def test_a_pause_stops_the_copying_of_brokers_until_it_ends(
+    version: str, level: int, tmp_path: Path
+) -> None:
+    """Of two moves alike, without throttles, one is paused as soon as it has begun.
+
+    The other one ends. Until it knows of the pause the broker may send two fetches, which bring one
+    batch each.
+    """
+    async with two_kafka_brokers(tmp_path, version, level) as it:
+        node = it.node
+        await it.fill("still", "free")
+        still = await begin(node, "still")
+        await asked(node.controller, commands.PauseMoves(moves=(still,)))
+        await begin(node, "free")
+        await it.until_copied("free")
+        await until_rate_is(it.second, SECOND, FOLLOWER_RATE, "0")
+        assert throttles(node.controller.image) == {
+            (TOPIC_RESOURCE, "still"): [FOLLOWER_REPLICAS, LEADER_REPLICAS],
+            (BROKER_RESOURCE, str(BROKER_ID)): [LEADER_RATE],
+            (BROKER_RESOURCE, str(SECOND)): [FOLLOWER_RATE],
+        }
+        assert copied_bytes(it, "free") > VALUES * VALUE_BYTES
+        assert copied_bytes(it, "still") <= FETCHES_MAX * BATCH_BYTES_MAX
+        assert it.partition("still").isr == (BROKER_ID,)
+
+        await asked(node.controller, commands.PauseMoves(moves=(still,), paused=False))
+        await it.until_copied("still")
+        assert throttles(node.controller.image) == {}
+        await until_rate_is(it.second, SECOND, FOLLOWER_RATE, None)
         it.check_complaints()
