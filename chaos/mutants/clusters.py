@@ -74,6 +74,16 @@ CLUSTERS: Final = (
         seed=1,
     ),
     Mutant(
+        name="a pause sets no throttle of rate 0",
+        module="statemachine.reassignment.throttle",
+        old="NO_COPIES if is_stopped(move, view.all_paused) else rate_of(move) or None",
+        new="rate_of(move) or None",
+        caught_by=("P24",),
+        directed="moves_pause_copying",
+        kind="cluster",
+        seed=13,
+    ),
+    Mutant(
         name="a query is answered without confirming the leadership",
         module="controller.deferred",
         old="        quorum.read_index(proved)\n",

@@ -81,7 +81,7 @@ _DECISIONS: Final = (
         new="if partition.adding and not set(partition.adding) & set(partition.isr):",
         caught_by=("P5",),
         directed="moves_grow_and_complete",
-        seed=2,
+        seed=9,
     ),
     Mutant(
         name="a move completes without min ISR",
@@ -135,7 +135,7 @@ _DECISIONS: Final = (
         new="        elif broker.fenced and broker.stopping_at is not None:",
         caught_by=("P10",),
         directed="moves_checks",
-        seed=5,
+        seed=1,
     ),
     Mutant(
         name="a new incarnation of a broker keeps the broker epoch",
@@ -169,7 +169,7 @@ _DECISIONS: Final = (
         new="self.partitions = 0",
         caught_by=("P15",),
         directed="moves_limit_partitions",
-        seed=2,
+        seed=7,
     ),
     Mutant(
         name="one step may exceed the limit of replicas",
@@ -208,7 +208,7 @@ _DECISIONS: Final = (
         caught_by=("P10",),
         directed="tests/controller/test_stale_isr.py::"
         "test_nothing_acknowledged_is_lost_with_the_disk_of_a_replica_that_was_about_to_join",
-        seed=44,
+        seed=28,
     ),
     Mutant(
         name="the partition epoch is not checked",
@@ -217,7 +217,7 @@ _DECISIONS: Final = (
         new="    if proposal.partition_epoch < 0:\n",
         caught_by=("P10",),
         directed="moves_checks",
-        seed=57,
+        seed=17,
     ),
     Mutant(
         name="a redirected move does not remove the replicas that it added",

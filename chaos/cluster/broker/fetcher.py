@@ -15,6 +15,7 @@ from broker.replication.follower_fetch import FetchedPartition, FetchPosition, L
 from chaos.cluster.broker.fetch_handler import fetch
 from chaos.cluster.broker.node import BrokerNode
 from chaos.cluster.broker.replica_manager import ReplicaManager
+from chaos.cluster.invariants import paused_copies
 from quorum.core.vocabulary import ReplicaId
 
 
@@ -60,10 +61,20 @@ class Fetcher:
             return
         state = self._states[leader]
         due = state.plan(self._in_flight[leader])
+        self._check_paused(leader, due.positions)
         if due.positions:
             self._send(state, due.positions)
         if due.wait_ms is not None:
             self._schedule(leader, max(1, due.wait_ms))
+
+    def _check_paused(self, leader: int, asked: Mapping[Partition, FetchPosition]) -> None:
+        process = self._process
+        for partition in asked:
+            paused_copies.check_fetch(process.image, process.broker_id, partition)
+        others = (each for each, its in self._leader_of.items() if its == leader)
+        for partition in others:
+            if paused_copies.is_paused(process.image, process.broker_id, partition):
+                process.world.note(paused_copies.STANDS_STILL)
 
     def _send(self, state: LeaderFetchState, positions: dict[Partition, FetchPosition]) -> None:
         process, leader = self._process, state.leader

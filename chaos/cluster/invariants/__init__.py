@@ -1,1 +1,1 @@
-"""The invariants of partitions (P1 to P22), checked from committed records and disks."""
+"""The invariants of partitions (P1 to P22, P24), checked from committed records and disks."""

@@ -36,6 +36,8 @@ RATES: Final = (0, 0, 2_000, 20_000)
 """Throttles of moves in bytes per second; 0 is no throttle."""
 CANCEL_AFTER_MS_MAX: Final = (20, 200, 2_000)
 """The longest time until a request is cancelled, often in the middle of a step."""
+PAUSE_AFTER_MS_MAX: Final = 10
+"""The longest time until a move is paused: its partitions hold little."""
 HEDGE_MS: Final = 300
 """The time until a hedged request is sent again."""
 
@@ -133,7 +135,7 @@ class Client:
         self.ask(request, partial(self._go_on_from, request))
 
     def _go_on_from(self, request: Request, result: Hashable) -> None:
-        """Cancel or redirect some of the moves that have just begun, often in mid-step."""
+        """Cancel, redirect or pause some of the moves that have just begun, often in mid-step."""
         began, self._began = self._began, None
         if isinstance(result, models.Accepted) and request.key is not None:
             topic, number = KEPT, int(request.key[2])
@@ -149,11 +151,14 @@ class Client:
             case _ if watches:
                 then = partial(self._redirect, topic, number)
                 redirected_moves.Redirect(self, topic, number, then).watch()
+            case 0 if began is not None:
+                wait_ms = self.rng.randrange(1, PAUSE_AFTER_MS_MAX)
+                self.later(wait_ms, partial(self._ask_unless_done, partial(self._paused, began)))
             case 0 | 1:
                 self._pause(result)
             case _:
                 wait_ms = self.rng.randrange(1, self.rng.choice(CANCEL_AFTER_MS_MAX))
-                self.later(wait_ms, partial(self._ask_to_cancel, back))
+                self.later(wait_ms, partial(self._ask_unless_done, back))
 
     def _redirect(self, topic: str, number: int, replicas: Replicas) -> None:
         if not replicas or self.is_done or self.world.holds_still:
@@ -163,7 +168,7 @@ class Client:
         request = self._change(topic, number, replicas)
         self.ask(request, partial(self._go_on_from, request))
 
-    def _ask_to_cancel(self, back: Callable[[], Request]) -> None:
+    def _ask_unless_done(self, back: Callable[[], Request]) -> None:
         if self.is_done or self.world.holds_still:
             self._pause(None)
         else:
@@ -256,7 +261,7 @@ class Client:
         move_id, who = self.rng.choice(moves), str(self._id)
         match kind:
             case 2 | 3:
-                return requests.pause(move_id, who=who, key=self._key())
+                return self._paused(move_id)
             case 4 | 5:
                 return requests.resume(move_id, who=who, key=self._key())
             case 6 if self.rng.randrange(2):
@@ -284,6 +289,11 @@ class Client:
     def _begins(self, move_id: int) -> None:
         self.world.moves.append(move_id)
         self._began = move_id
+
+    def _paused(self, move_id: int) -> Request:
+        after_step = self.rng.randrange(4) == 0
+        who = str(self._id)
+        return requests.pause(move_id, who=who, key=self._key(), after_step=after_step)
 
     def _cancel_move(self, move_id: int) -> Request:
         for number in range(self.world.settings.partitions):

@@ -236,9 +236,10 @@ def begin(
     )
 
 
-def pause(move_id: int, *, who: str, key: str) -> Request:
-    """Pause the move."""
-    return _altered(move_id, models.Pause(), commands.PauseMoves(moves=(move_id,), who=who), key)
+def pause(move_id: int, *, who: str, key: str, after_step: bool = False) -> Request:
+    """Pause the move, at once or after the steps under way."""
+    command = commands.PauseMoves(moves=(move_id,), who=who, after_step=after_step)
+    return _altered(move_id, models.Pause(), command, key)
 
 
 def resume(move_id: int, *, who: str, key: str) -> Request:

@@ -14,6 +14,7 @@ from itertools import count
 import pytest
 
 from chaos.cluster.invariants.partition_data import COPY_REMOVED, STEP_CANCELLED
+from chaos.cluster.invariants.paused_copies import STANDS_STILL
 from chaos.cluster.profile import ClusterProfile
 from chaos.cluster.run import simulate
 from chaos.cluster.workload.redirected_moves import REDIRECTED
@@ -25,6 +26,7 @@ from tests.support.tree import ROOT
 
 SEEDS = range(8)
 STEPS_CANCELLED_MIN = 50
+SEEDS_PAUSED, COPIES_STILL_MIN = 12, 50
 SEEDS_MAX = 40
 """The maximum of seeds until so many steps are cancelled; half as many are usually enough."""
 
@@ -121,6 +123,13 @@ def test_fifty_steps_taken_back_at_any_moment_leave_all_as_before_and_no_orphan(
         assert seed < SEEDS_MAX, f"clients cancelled {happened[STEP_CANCELLED]} steps only"
     # Most copies are so young that nothing of them was on a disk; some were not.
     assert happened[COPY_REMOVED]
+
+
+@pytest.mark.thorough
+def test_copies_stand_still_while_their_moves_are_paused() -> None:
+    """P24 is judged at each fetch; here is that there are copies to hold up."""
+    still = sum(report(seed).counts[STANDS_STILL] for seed in range(SEEDS_PAUSED))
+    assert still >= COPIES_STILL_MIN
 
 
 def test_every_other_seed_is_a_cluster_and_those_of_the_quorum_stay_what_they_are() -> None:
