@@ -124,6 +124,8 @@ def _obstacle(
     list_name, rate_name = side
     listed = _pairs(image.configs.get((TOPIC_RESOURCE, topic.name), {}).get(list_name, ""))
     if f"{number}:{broker_id}" not in listed and ALL_REPLICAS not in listed:
+        if image.owned.get(((TOPIC_RESOURCE, topic.name), list_name), NO_OWNER).holders:
+            return f"{list_name} of topic {topic.name} is full"
         return f"a user has set {list_name} of topic {topic.name}"
     key = ((BROKER_RESOURCE, str(broker_id)), rate_name)
     own = image.configs.get(key[0], {}).get(rate_name)

@@ -18,8 +18,8 @@ only while all replicas but those being added are in sync: one that has restarte
 The rate of a broker stays what it is while another running move, or a user, needs it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate, chain, takewhile
 from typing import Final, TypeAlias
 
 from statemachine.configs.definitions import parts
@@ -288,9 +288,7 @@ def _set(
     elif name in RATES:
         value = _rate(pending, key, owned)
     else:
-        present = parts(current or "")
-        kept = [each for each in present if _counts(pending, key, each, owned.holders)]
-        value = listed(parts(owned.previous or ""), kept, pairs)
+        value = _list(pending, key, owned, pairs)
     if value != current:
         pending.set_configs(resource, {name: value})
     length = max(len(current or ""), len(value or ""))
@@ -313,22 +311,46 @@ def _rate(pending: PendingDecision, key: OwnedKey, owned: Owned) -> str | None:
     return str(lowest) if lowest else owned.previous
 
 
-def _counts(pending: PendingDecision, key: OwnedKey, pair: str, holders: Sequence[MoveId]) -> bool:
-    """Return True if one of these moves needs the entry of the list."""
-    if pair == ALL_REPLICAS:
-        return True
+def _list(
+    pending: PendingDecision, key: OwnedKey, owned: Owned, pairs: Sequence[str]
+) -> str | None:
+    """Return the list that its holders need, with these pairs added, or None if it is empty.
+
+    If a pause stops all of them it never becomes `*`, which would hold up replicas that have
+    restarted, but has as many pairs as fit.
+    """
+    resource, name = key
+    users = parts(owned.previous or "")
+    is_stopped_alone = {need_of(pending, each) for each in owned.holders} == {NO_COPIES}
+    counted: dict[int, Collection[str] | None] = {}
+    kept = []
+    for pair in parts(pending.configs.get(resource, {}).get(name, "")):
+        number = number_of(pair)
+        if number is None:
+            kept += [pair] if pair == ALL_REPLICAS and not is_stopped_alone else []
+            continue
+        if number not in counted:
+            counted[number] = _counted(pending, key, number, owned.holders)
+        brokers = counted[number]
+        if brokers is None or pair.partition(":")[2] in brokers:
+            kept.append(pair)
+    is_cut = is_stopped_alone and ALL_REPLICAS not in users
+    return listed(users, kept, pairs, is_cut=is_cut)
+
+
+def _counted(
+    pending: PendingDecision, key: OwnedKey, number: int, holders: Sequence[MoveId]
+) -> Collection[str] | None:
+    """Return the brokers that these moves need in the list for the partition; None: all of them."""
     (_, topic_name), name = key
-    number, topic = number_of(pair), pending.image.topic_named(topic_name)
-    if number is None or topic is None:
-        return False
-    partition = pending.partition(topic, number)
+    topic = pending.image.topic_named(topic_name)
+    partition = None if topic is None else pending.partition(topic, number)
     if partition is None or partition.stage.move not in holders:
-        return False
+        return ()
     if need_of(pending, partition.stage.move) != NO_COPIES:
-        return True
+        return None
     leaders, followers = held(partition)
-    brokers = leaders if name == LEADER_REPLICAS else followers
-    return pair.partition(":")[2] in map(str, brokers)
+    return [str(each) for each in (leaders if name == LEADER_REPLICAS else followers)]
 
 
 def _is_deleted(pending: PendingDecision, resource: Resource) -> bool:
@@ -354,11 +376,18 @@ PAIRS_MAX: Final = (CONFIG_VALUE_BYTES_MAX + 1) // 4
 """The most pairs of a list: a pair has at least three characters and a comma."""
 
 
-def listed(*groups: Iterable[str]) -> str | None:
-    """Return the list of these pairs without repetitions; `*` if it is too long, None if empty."""
+def listed(*groups: Iterable[str], is_cut: bool = False) -> str | None:
+    """Return the list of these pairs without repetitions, None if empty.
+
+    One that is too long becomes `*`, or is cut.
+    """
     pairs = dict.fromkeys(chain(*groups))
     if not pairs:
         return None
+    if is_cut:
+        ends = accumulate(len(each.encode()) + 1 for each in pairs)
+        fitting = takewhile(lambda end: end <= CONFIG_VALUE_BYTES_MAX + 1, ends)
+        return ",".join(each for each, _ in zip(pairs, fitting, strict=False))
     if ALL_REPLICAS in pairs or len(pairs) > PAIRS_MAX:
         return ALL_REPLICAS
     value = ",".join(pairs)

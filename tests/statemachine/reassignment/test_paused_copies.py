@@ -8,6 +8,7 @@ import pytest
 from controller.event_queue import SLICE_US
 from statemachine import commands
 from statemachine.decide import decide, deciding
+from statemachine.limits import CONFIG_VALUE_BYTES_MAX
 from statemachine.reassignment.running_copies import SHOWN_MAX, RunningCopies, running_copies
 from statemachine.reassignment.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
 from statemachine.replay import replay
@@ -17,7 +18,7 @@ from tests.statemachine.reassignment.test_pause_commands import pause, resume
 from tests.statemachine.reassignment.test_scheduler import some
 from tests.statemachine.reassignment.test_throttle import _many_topics, broker, throttles
 from tests.statemachine.support.config_requests import ALL_BROKERS, DELETE, SET, TOPIC, ask, change
-from tests.statemachine.support.world import World
+from tests.statemachine.support.world import TOPIC_ID, World
 
 
 @pytest.fixture
@@ -226,3 +227,31 @@ def test_a_rate_that_a_user_removes_during_the_pause_stays_removed(world: World)
     assert reasons(world, 1) == [(0, 4, removed)]
     resume(world, 1)
     assert throttles(world) == {}
+
+
+@pytest.mark.parametrize("rate", [0, 500])
+def test_a_list_that_would_be_too_long_has_what_fits_and_the_rest_is_named(
+    world: World, rate: int
+) -> None:
+    """`*` would hold up replicas that restart. Without the checks of the world, as here is much."""
+    count, image = 6_000, world.image
+    for number in range(4, count):
+        image.set_partition(image.topics[TOPIC_ID], number, world.partition())
+    asked = tuple(
+        commands.Reassignment(topic="t", partition=number, replicas=(1, 2, 4))
+        for number in range(count)
+    )
+    begin = commands.BeginMove(reassignments=asked, throttle_bytes_per_s=rate)
+    for command in (begin, commands.PauseMoves(moves=(1,))):
+        for record in decide(image, command).records:
+            replay(image, record, image.end_offset)
+    named = throttles(world)["t follower"].split(",")
+    assert count / 2 < len(named) < count
+    assert 32_750 < len(throttles(world)["t leader"]) <= CONFIG_VALUE_BYTES_MAX
+    found = running(world, 1)
+    assert found.total == count - len(named)
+    full = "follower.replication.throttled.replicas of topic t is full"
+    assert found.first[0].reason == full
+    for record in decide(image, commands.PauseMoves(moves=(1,), paused=False)).records:
+        replay(image, record, image.end_offset)
+    assert throttles(world).get("t leader") == ("*" if rate else None)

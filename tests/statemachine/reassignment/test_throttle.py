@@ -222,9 +222,14 @@ def test_lists_name_each_pair_once_and_never_more_than_fits() -> None:
     assert listed() is None
     assert listed(["0:1", "1:2"], ["0:1"]) == "0:1,1:2"
     assert listed(["0:1"], ["*"]) == ALL_REPLICAS
+    assert listed(["0:1", "1:2"], ["0:1"], is_cut=True) == "0:1,1:2"
     just = [f"{number:06}:100" for number in range(CONFIG_VALUE_BYTES_MAX // 11)]
     assert len(listed(just) or "") > CONFIG_VALUE_BYTES_MAX - 11
-    assert listed(just, ["7:1"] * 9, [f"{n}:1" for n in range(3)]) == ALL_REPLICAS
+    fits = f"{listed(just)},7:1,0:1"
+    assert listed(just, ["7:1"] * 9, ["0:1", "1:1"], is_cut=True) == fits
+    assert (
+        listed(["x" * CONFIG_VALUE_BYTES_MAX], ["1:2"], is_cut=True) == "x" * CONFIG_VALUE_BYTES_MAX
+    )
     assert listed(str(number) for number in range(PAIRS_MAX + 1)) == ALL_REPLICAS
 
 
