@@ -110,6 +110,7 @@ def test_a_snapshot_that_comes_meanwhile_waits_as_well() -> None:
     assert len(pair.standby.image.topics) == 1
 
 
+@pytest.mark.interpreted
 def test_repeated_long_queries_let_the_image_follow_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
