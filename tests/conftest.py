@@ -26,6 +26,8 @@ settings.load_profile("house")
 
 # `make quick` runs the tests in Python's development mode; what they start runs as at its users'.
 os.environ.pop("PYTHONDEVMODE", None)
+# A worker of pytest-xdist has 80 columns, and the commands of the tests would wrap their tables.
+os.environ.pop("COLUMNS", None)
 
 ON_SPARK: Final = tuple(
     f"tests/lag/{each}" for each in ("reports/", "source/", "twins/", "test_report_of_")

@@ -137,8 +137,6 @@ async def test_an_operator_sees_that_a_move_never_ends_at_its_throttle(tmp_path:
         assert (listed.reason, listed.detail) == (partition.reason, partition.detail)
         assert told["partitions_falling_behind"] == 1
         assert told["partitions"][0]["reason"] == "falling-behind"
-        # A report counts for ten seconds, and the machine may be busy.
-        sessions.copies.reported(102, [REPORT], node.controller._clock())
         shown = await asyncio.to_thread(shown_by_command, node)
         assert "1 partition(s) fall behind: writes exceed the copy rate." in shown
         assert words in shown

@@ -9,6 +9,5 @@ import pytest
 def no_profiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Name a file of profiles that does not exist."""
     monkeypatch.setenv("METAQUORUM_PROFILES", str(tmp_path / "profiles.toml"))
-    monkeypatch.delenv("COLUMNS", raising=False)
     for name in ("BOOTSTRAP_SERVER", "BOOTSTRAP_CONTROLLER", "COMMAND_CONFIG", "PROFILE"):
         monkeypatch.delenv(f"METAQUORUM_{name}", raising=False)
