@@ -296,7 +296,8 @@ def judged(brokers: Sequence[int], found: "Safety") -> str:
     """The output of `safe-to-stop`."""
     total = found.partitions_looked_at
     if found.safe:
-        return f"{named(brokers)} may stop: {total} partition(s) would not be hurt."
+        none = "none would lose its leader or fall below min ISR"
+        return f"{named(brokers)} may stop: of {total} partition(s) {none}."
     return "\n".join(
         [
             f"{named(brokers)} must not stop: {found.partitions_hurt} of {total} partition(s) would"

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 import click
+from click.exceptions import NoSuchCommand
 
 from admin.cli.version import version_option
 
@@ -61,6 +62,15 @@ class LateGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         return load(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; the error of an unknown one names those with a similar name."""
+        try:
+            return super().resolve_command(ctx, args)
+        except NoSuchCommand as error:
+            raise NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table; the commands are not imported."""

@@ -316,6 +316,8 @@ def move_details(move: "DescribedMove") -> str:
     name = f" ({move.name})" if move.name else ""
     of = f" of move {move.rollback_of}" if move.rollback_of else ""
     by = f" by {move.changed_by}" if move.changed_by else ""
+    if by and move.state == "running":
+        by = f", resumed{by},"
     why = f": {move.detail}" if move.detail else ""
     if move.state == "paused" and not move.stops_copying:
         why = "; steps in progress complete"

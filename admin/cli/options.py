@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from admin.cli.output import as_json, as_yaml
-from admin.units import parse_duration_ms, whole_number
+from admin.units import parse_duration_ms, parse_size_bytes, whole_number
 
 if TYPE_CHECKING:
     from admin.capabilities.schema import Request
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
+PROGRAMS: Final = ("metaquorum", "metadata-quorum", "reassign-partitions")
 TIMEOUT_MS: Final = 15_000
 ID_MAX: Final = 2**31 - 1
 """The highest id of a broker and the highest number of a partition."""
+RATE_MAX: Final = 2**63 - 1
 
 
 class Exit(IntEnum):
@@ -113,6 +115,13 @@ def _duration_ms(text: str) -> int:
     return parse_duration_ms(text)
 
 
+def _rate(text: str, *, lowest: int) -> int:
+    rate = parse_size_bytes(text)
+    if not lowest <= rate <= RATE_MAX:
+        raise ValueError(f"{text!r} is not from {lowest} to {RATE_MAX} bytes per second")
+    return rate
+
+
 ADDRESSES: Final = Parsed("host:port,...", _addresses)
 BROKERS: Final = Parsed("id,...", _broker_ids)
 PARTITION: Final = Parsed("topic-number", _partition)
@@ -120,9 +129,9 @@ NAME_VALUE: Final = Parsed("name=value", _name_and_value)
 DURATION: Final = Parsed("duration", _duration_ms)
 MOVE_ID: Final = click.IntRange(1, 2**63 - 1)
 PRIORITY: Final = click.IntRange(-(2**31), 2**31 - 1)
-RATE: Final = click.IntRange(1, 2**63 - 1)
+RATE: Final = Parsed("bytes", partial(_rate, lowest=1))
 """Bytes per second."""
-RATE_OR_NONE: Final = click.IntRange(0, 2**63 - 1)
+RATE_OR_NONE: Final = Parsed("bytes", partial(_rate, lowest=0))
 """As above; 0 is no limit."""
 
 
@@ -371,7 +380,7 @@ throttle_option = click.option(
     "--throttle",
     type=RATE,
     callback=lambda _ctx, _param, rate: rate or 0,
-    help="Limit of bytes per second copied to and from each broker.",
+    help="Limit of bytes per second copied to and from each broker: 500000, or 10MiB.",
 )
 """The limit of a new move; 0 if none is given."""
 
@@ -447,12 +456,17 @@ def read_file(file: Path, bytes_max: int, parse: Callable[[str], T]) -> T:
 
 def command_line() -> str:
     """Return the command line of this program, for commands that the user can copy."""
+    from shutil import which
+
     called = Path(sys.argv[0])
-    if called.name != "metaquorum":
+    if called.name not in PROGRAMS:
         return f"{sys.executable} -m admin.cli.main"
-    if called.is_relative_to(Path.cwd()):
-        return str(called.relative_to(Path.cwd()))
-    return str(called)
+    program = called.with_name(PROGRAMS[0])
+    if which(program.name) == str(program):
+        return program.name
+    if program.is_relative_to(Path.cwd()):
+        return str(program.relative_to(Path.cwd()))
+    return str(program)
 
 
 def write(text: str) -> None:

@@ -4,12 +4,14 @@ A line is one record; its newline is not part of it. With a separator, the text 
 one is the key. Headers are shown as Kafka's console consumer shows them, before the key and a tab.
 """
 
+import re
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from io import BufferedReader
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Final
 
 import click
@@ -35,7 +37,16 @@ if TYPE_CHECKING:
 Headers = Sequence[tuple[str, bytes | None]]
 
 LINE_BYTES_MAX: Final = 1024 * 1024
-SEPARATOR: Final = Parsed("text", str.encode)
+ESCAPES: Final[Mapping[str, str]] = MappingProxyType({r"\t": "\t", r"\n": "\n", r"\\": "\\"})
+"""What a separator may have in place of characters that shells make hard to type."""
+
+
+def separator_bytes(text: str) -> bytes:
+    """Return the bytes of a separator; its escapes stand for their characters."""
+    return re.sub(r"\\[tn\\]", lambda found: ESCAPES[found[0]], text).encode()
+
+
+SEPARATOR: Final = Parsed("text", separator_bytes)
 START_OFFSET: Final = Parsed("offset", parse_start_offset)
 COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 NO_HEADERS: Final = b"NO_HEADERS"
@@ -112,7 +123,9 @@ READ_BYTES: Final = 256 * 1024
 )
 @click.option("--raw", is_flag=True, help="The whole input is one record.")
 @click.option(
-    "--key-separator", type=SEPARATOR, help="The text between key and value in each line."
+    "--key-separator",
+    type=SEPARATOR,
+    help="The text between key and value in each line; \\t is a tab.",
 )
 @click.option("--partition", type=click.IntRange(0), help="Write to this partition only.")
 @click.option(
@@ -253,7 +266,9 @@ def _checked_group(ctx: click.Context, param: click.Parameter, group: str | None
 @click.option("--max-records", type=click.IntRange(1), help="Stop after so many records.")
 @click.option("--partition", type=click.IntRange(0), help="Read this partition only.")
 @click.option(
-    "--key-separator", type=SEPARATOR, help="Print the key, and this text, before the value."
+    "--key-separator",
+    type=SEPARATOR,
+    help="Print the key, and this text, before the value; \\t is a tab.",
 )
 @click.option(
     "--print-headers", is_flag=True, help="Print the headers, and a tab, before the record."
@@ -381,6 +396,8 @@ async def _span(
     spans = await reader.spans(None if partition is None else [partition])
     latest = {number: span.latest for number, span in spans.items()}
     end = latest if to_end else None
+    if start.kind is Kind.LATEST:
+        say(f"waiting for new records of {reader.topic}; Ctrl-C ends")
     if start.kind is Kind.TIME:
         found = {number: await reader.offset_at(number, start.number) for number in spans}
         return {n: latest[n] if offset is None else offset for n, offset in found.items()}, end

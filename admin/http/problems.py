@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -22,6 +23,12 @@ from statemachine.limits import REFUSED_SHOWN_MAX
 logger = logging.getLogger("http")
 
 CONTENT_TYPE: Final = "application/problem+json"
+PATHS_NEAR: Final = 0.8
+"""How similar a path must be, from 0 to 1, to be named in the error of an unknown one."""
+PATHS_NEAR_MAX: Final = 3
+"""The most similar paths that such an error names."""
+PATH_CHARACTERS_MAX: Final = 200
+"""The longest path that is compared with others."""
 _STATUS: Final[Mapping[int, int]] = MappingProxyType(
     {
         ErrorCode.UNKNOWN_SERVER_ERROR: 500,
@@ -188,7 +195,11 @@ def _unanswered(request: web.Request, error: NoAnswer) -> Problem:
 
 def _detail(request: web.Request, error: web.HTTPException) -> str:
     if error.status == 404:
-        return f"there is no {request.path}; there are {', '.join(sorted(_paths(request)))}"
+        paths = sorted(_paths(request))
+        asked = request.path.rstrip("/")[:PATH_CHARACTERS_MAX]
+        near = get_close_matches(asked, paths, n=PATHS_NEAR_MAX, cutoff=PATHS_NEAR)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(paths)}"
+        return f"there is no {request.path}; {hint}"
     if isinstance(error, web.HTTPMethodNotAllowed):
         allowed = ", ".join(sorted(error.allowed_methods))
         return f"{request.path} takes {allowed}, not {request.method}{_takers(request)}"

@@ -125,8 +125,8 @@ async def test_on_the_command_line_a_plan_is_executed_at_a_rate(tmp_path: Path) 
     ("options", "words"),
     [
         (("--verify", "--throttle", "5"), 'Option "--throttle" can\'t be used with action'),
-        (("--execute", "--throttle", "0"), "0 is not in the range"),
-        (("--execute", "--throttle", "fast"), "'fast' is not a valid integer"),
+        (("--execute", "--throttle", "0"), "'0' is not from 1 to"),
+        (("--execute", "--throttle", "fast"), "'fast' is not a size"),
     ],
 )
 async def test_a_rate_that_makes_no_sense_is_refused_before_anything_is_sent(

@@ -127,8 +127,8 @@ def test_an_invalid_throttle_on_the_command_line_is_refused_before_a_request() -
     emptied = ("brokers", "decommission", "--brokers", "1", "--throttle")
     check_misused(
         (
-            ((*emptied, "0"), "0 is not in the range"),
-            ((*emptied, "x"), "'x' is not a valid"),
+            ((*emptied, "0"), "'0' is not from 1 to"),
+            ((*emptied, "x"), "'x' is not a size"),
             (
                 ("topics", "alter", "a", "--partitions", "2", "--throttle", "1"),
                 "--throttle requires",

@@ -99,7 +99,8 @@ async def test_safe_to_stop_names_the_partitions_that_object(tmp_path: Path) -> 
         safe = await run(node, "safe-to-stop", "--brokers", "102")
         assert (safe.exit_code, safe.stdout) == (
             0,
-            "Broker 102 may stop: 1 partition(s) would not be hurt.\n",
+            "Broker 102 may stop: of 1 partition(s) none would lose its leader or fall below"
+            " min ISR.\n",
         )
         unsafe = await run(node, "safe-to-stop", "--brokers", "101,102")
         assert (unsafe.exit_code, unsafe.stdout) == (

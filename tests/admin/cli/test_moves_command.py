@@ -229,7 +229,7 @@ async def test_all_partitions_of_a_move_are_shown_where_that_is_wanted(tmp_path:
         (("rollback", "0"), "Invalid value for 'ID': 0 is not in the range 1<=x<="),
         (("priority", "1", "high"), "Invalid value for 'PRIORITY': 'high' is not a valid"),
         (("priority", "1", "5", "--soon"), "Got unexpected extra argument (--soon)"),
-        (("throttle", "1", "-5"), "Invalid value for 'BYTES_PER_S': -5"),
+        (("throttle", "1", "-5"), "Invalid value for 'BYTES_PER_S': '-5' is not a size"),
         (("list",), "give --bootstrap-server or --bootstrap-controller"),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admin.cli.records import LINE_BYTES_MAX, LineSplitter, parse, render
+from admin.cli.records import LINE_BYTES_MAX, LineSplitter, parse, render, separator_bytes
 
 
 def lines(*pieces: bytes) -> list[bytes]:
@@ -61,3 +61,11 @@ def test_a_line_without_the_separator_is_refused() -> None:
 
 def test_a_missing_value_is_empty_in_a_line() -> None:
     assert render(None, None, b":") == b":\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "separator"),
+    [(r"\t", b"\t"), (r"\n", b"\n"), (r"\\t", rb"\t"), (r"\x", rb"\x"), ("=>", b"=>")],
+)
+def test_a_tab_can_be_typed_as_an_escape(typed: str, separator: bytes) -> None:
+    assert separator_bytes(typed) == separator

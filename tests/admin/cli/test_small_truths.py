@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from admin.cli import move_progress
 from admin.cli.main import group
+from admin.cli.options import command_line
 from admin.client.admin_client import AdminClient
 from tests.admin.cli.test_moves_command import run as run_moves
 from tests.admin.cli.test_reassign_execute import FOUR
@@ -73,3 +74,18 @@ def test_without_a_terminal_a_line_comes_every_few_seconds(
         shown: Any = SimpleNamespace(move_id=1, partitions_total=1, gone=0, left=second, **counts)
         display.show(shown)
     assert [line.rpartition(". ")[2] for line in said] == ["0 left.", "5 left.", "10 left."]
+
+
+@pytest.mark.parametrize("called", ["metaquorum", "reassign-partitions"])
+def test_a_command_to_copy_is_as_short_as_it_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: str
+) -> None:
+    program = tmp_path / "bin" / "metaquorum"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.setattr("sys.argv", [str(program.with_name(called))])
+    assert command_line() == str(program)
+    monkeypatch.chdir(tmp_path)
+    assert command_line() == "bin/metaquorum"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert command_line() == "metaquorum"

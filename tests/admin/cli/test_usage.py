@@ -226,3 +226,21 @@ def test_help_lists_every_command_with_its_line() -> None:
 
 def test_settings_are_listed_as_markdown() -> None:
     assert "| `quorum.voters` | both | - |" in run("settings").stdout
+
+
+def test_a_misspelt_command_is_answered_with_a_similar_one() -> None:
+    assert refusal("topcis", "list") == "Error: No such command 'topcis'. Did you mean 'topics'?"
+    assert refusal("xyzzy") == "Error: No such command 'xyzzy'."
+    assert refusal("topics", "lst").endswith("Did you mean 'list'?")
+
+
+@pytest.mark.parametrize(
+    ("rate", "message"),
+    [
+        ("fast", "'fast' is not a size, like 64KiB or 8MiB"),
+        ("5MBit", "'5MBit' has no unit that is known: write B, kB, MB, GB, KiB, MiB, GiB"),
+        (f"{2**63}", f"is not from 0 to {2**63 - 1} bytes per second"),
+    ],
+)
+def test_a_rate_is_a_size(rate: str, message: str) -> None:
+    assert message in refusal("moves", "throttle", "1", rate, *SERVER)

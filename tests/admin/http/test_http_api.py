@@ -249,6 +249,8 @@ async def test_unknown_paths_and_methods_are_problems_too(tmp_path: Path) -> Non
             await http.get("/v1/unknown"), 404, "/v1/unknown", "/v1/quorum", "/v1/quorum/voters"
         )
         check_problem(await http.get("/v2"), 404)
+        near = await http.get("/v1/topic/")
+        check_problem(near, 404, "there is no /v1/topic/; did you mean /v1/topics?")
         check_problem(await http.post("/v1/quorum"), 405, "GET", "POST")
         check_problem(await http._send("DELETE", "/v1/reassignments"), 405, "DELETE")
         too_large = BytesIO(b" " * (PLAN_BYTES_MAX + 1))
