@@ -12,7 +12,7 @@ import click
 EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "start": "metaquorum start --config node.toml",
-        "local": "metaquorum local --controllers 3 --brokers 4 --dir /tmp/mq",
+        "local": "metaquorum local --controllers 3 --brokers 4 --dir /tmp/mq --detach",
         "local restart": "metaquorum local restart 102 --dir /tmp/mq",
         "local kill": "metaquorum local kill controller-1 --dir /tmp/mq",
         "local stop": "metaquorum local stop --dir /tmp/mq",

@@ -93,7 +93,7 @@ def load(name: str) -> click.Command:
 
 _EPILOG: Final = """\b
 Example:
-  metaquorum local --dir /tmp/mq &
+  metaquorum local --dir /tmp/mq --detach
   export METAQUORUM_BOOTSTRAP_SERVER=127.0.0.1:19101
   metaquorum topics create orders --partitions 6 --replication-factor 3
 

@@ -88,6 +88,12 @@ _secure_option = click.option(
     "ones; needs Java 17 and Maven.",
 )
 @_secure_option
+@click.option(
+    "--detach",
+    "is_detached",
+    is_flag=True,
+    help="Return once the cluster is up, and leave it running until `metaquorum local stop`.",
+)
 @click.pass_context
 def local(
     ctx: click.Context,
@@ -95,9 +101,10 @@ def local(
     folder: Path | None,
     kafka: str | None,
     is_secure: bool,
+    is_detached: bool,
     **numbers: int | None,
 ) -> None:
-    """Run a cluster of processes on this machine until Ctrl-C or SIGTERM.
+    """Run a cluster of processes on this machine until Ctrl-C or SIGTERM, or detached.
 
     What runs where is in DIR/cluster.json as soon as all nodes answer. Started again on the same
     folder, the cluster comes back as it was. The commands below are for a cluster that runs.
@@ -111,6 +118,7 @@ def local(
         return
     if folder is None:
         raise click.UsageError(_NO_FOLDER)
+    detach = _in_background(folder) if is_detached else _stay_in_foreground
     import asyncio
 
     from admin.tools.kafka_runtime import Unavailable
@@ -120,12 +128,54 @@ def local(
     try:
         wanted = Wanted(kafka=kafka, is_secure=is_secure, **numbers)
         cluster = prepare(folder, wanted, random.SystemRandom(), say)
-        ctx.exit(asyncio.run(_run(cluster)))
+        ctx.exit(asyncio.run(_run(cluster, detach)))
     except (LocalError, Unavailable) as error:
         raise click.ClickException(str(error)) from None
 
 
 _NO_FOLDER = "Missing option '--dir'."
+_MESSAGES_FILE = "local.log"
+
+
+def _in_background(folder: Path) -> Callable[[], None]:
+    """Go on in a child process, and end this one when the child detaches itself or ends.
+
+    Returns the function with which the child does so. Before that, both are in the foreground:
+    messages reach the terminal, and Ctrl-C reaches the child, which stops its nodes.
+    """
+    ready, detached = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(detached)
+        sys.exit(_once_detached(ready, child))
+    os.close(ready)
+
+    def detach() -> None:
+        os.setsid()
+        with (folder / _MESSAGES_FILE).open("ab") as file, open(os.devnull, "rb") as nothing:
+            for stream, instead in enumerate((nothing, file, file)):
+                os.dup2(instead.fileno(), stream)
+        os.write(detached, b"\n")
+        os.close(detached)
+
+    return detach
+
+
+def _once_detached(ready: int, child: int) -> int:
+    """Wait for a byte at `ready`, or for the end of the child; the exit code."""
+    while True:
+        try:
+            if os.read(ready, 1):
+                return Exit.DONE
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            # A child that is done and has not detached itself was interrupted.
+            return Exit.FAILED if code < 0 else code or Exit.INTERRUPTED
+        except KeyboardInterrupt:
+            continue
+
+
+def _stay_in_foreground() -> None:
+    """Not detached: the terminal keeps the cluster."""
 
 
 def _of_running(command: Callable[..., str]) -> Callable[..., None]:
@@ -178,14 +228,14 @@ def stop_nodes(node: str | None) -> str:
     return "stop"
 
 
-async def _run(cluster: "LocalCluster") -> Exit:
+async def _run(cluster: "LocalCluster", detach: Callable[[], None]) -> Exit:
     """Start the cluster and stay until interrupted; then stop it."""
     from admin.tools.local_cluster import until_interrupted
     from admin.tools.local_control import LocalControl
 
     control = LocalControl(cluster, say)
     try:
-        await until_interrupted(_stay(cluster, control))
+        await until_interrupted(_stay(cluster, control, detach))
     finally:
         try:
             await _stop(cluster)
@@ -194,11 +244,14 @@ async def _run(cluster: "LocalCluster") -> Exit:
     return Exit.DONE
 
 
-async def _stay(cluster: "LocalCluster", control: "LocalControl") -> None:
+async def _stay(
+    cluster: "LocalCluster", control: "LocalControl", detach: Callable[[], None]
+) -> None:
     """Start the cluster, and report each node that ends by itself."""
     await cluster.start()
     await control.listen()
     _announce(cluster)
+    detach()
     again = f"{command_line()} local restart --dir {cluster.folder}"
     while True:
         ended = await cluster.ended.get()
@@ -219,21 +272,26 @@ async def _stop(cluster: "LocalCluster") -> None:
 def _announce(cluster: "LocalCluster") -> None:
     from admin.tools.local_plan import CLUSTER_FILE
 
-    controllers = ",".join(map(str, cluster.controllers))
-    brokers = ",".join(map(str, cluster.brokers))
-    web = cluster.plan.controllers[0].http
     for node in cluster.plan.nodes:
         say(f"{node.name:13} {node.kafka}, process {cluster.pid(node.name)}")
     say(f"All are up; {cluster.folder / CLUSTER_FILE} says the same.")
-    asked = f"--bootstrap-server {brokers}" if brokers else f"--bootstrap-controller {controllers}"
+    role, nodes = (
+        ("SERVER", cluster.brokers) if cluster.brokers else ("CONTROLLER", cluster.controllers)
+    )
+    asked = f"METAQUORUM_BOOTSTRAP_{role}={','.join(map(str, nodes[:ASKED_MAX]))}"
+    web = cluster.plan.controllers[0].http
     security = cluster.security
     if security is not None:
-        asked += f" --command-config {security.client_file}"
-    say(f"Look:  {command_line()} metadata-quorum {asked} describe --status")
+        asked += f" METAQUORUM_COMMAND_CONFIG={security.client_file}"
+    say(f"Look:  export {asked}")
+    say(f"       {command_line()} metadata-quorum describe --status")
     say(f"       {f'http://{web}/' if security is None else security.curl(web)}")
-    say("Stop:  Ctrl-C; single nodes: metaquorum local kill | stop | restart --help")
+    say(f"Stop:  {command_line()} local stop --dir {cluster.folder}")
+    say("       single nodes: local kill | stop | restart NODE")
 
 
+ASKED_MAX = 3
+"""How many nodes a user who copies the line asks, one after the other."""
 DEADLINE_MS = 60_000
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.local_process import LocalProcess, is_alive, local, metaquorum
+from tests.process.local_process import LocalProcess, is_alive, local, metaquorum, started
 
 pytestmark = pytest.mark.process
 
@@ -227,12 +227,13 @@ def test_a_plan_that_the_cluster_cannot_carry_out_is_refused_whole(
 def test_a_second_cluster_in_the_same_folder_is_refused_and_harms_nothing(
     cluster: LocalProcess,
 ) -> None:
-    done = metaquorum("local", "--dir", cluster.folder)
-    assert (done.code, done.out) == (1, "")
-    assert done.err == (
-        f"Error: {cluster.folder} is in use by another `metaquorum local` or demo: stop that "
-        "one, or choose another --dir\n"
-    )
+    for how in ((), ("--detach",)):
+        done = started("local", "--dir", cluster.folder, *how)
+        assert (done.code, done.out) == (1, "")
+        assert done.err == (
+            f"Error: {cluster.folder} is in use by another `metaquorum local` or demo: stop that "
+            "one, or choose another --dir\n"
+        )
     assert cluster.cluster["brokers"]
 
 
