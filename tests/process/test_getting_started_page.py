@@ -1,0 +1,28 @@
+"""docs/getting_started.md: every command of the page, in order, in a shell with a real cluster."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.process.terminal import Terminal
+from tests.support.console_page import difference, played
+from tests.support.tree import ROOT
+
+pytestmark = pytest.mark.process
+
+PAGE: Final = ROOT / "docs" / "getting_started.md"
+NEEDED: Final = ("bash", "curl")
+
+
+@pytest.mark.skipif(not all(map(shutil.which, NEEDED)), reason="needs bash and curl")
+def test_each_command_of_the_page_answers_as_the_page_says(tmp_path: Path, rewrite: bool) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    with Terminal(tmp_path) as terminal:
+        now = played(page, terminal.answer)
+    if rewrite:
+        PAGE.write_text(now, encoding="utf-8")
+        return
+    if now != page:
+        raise AssertionError(difference(page, now, PAGE.name))
