@@ -131,15 +131,22 @@ def encode_response_body(api_key: int, version: int, payload: "ResponsePayload")
     return _write(payload)
 
 
+_WITH_REST: Final = frozenset({ApiKey.METADATA, ApiKey.ALTER_USER_SCRAM_CREDENTIALS})
+"""Requests that librdkafka (2.16) sends with bytes too many.
+
+If it asks for all topics, it writes the null array in four bytes, not in one; to credentials it
+appends the tagged fields twice.
+"""
+
+
 def decode_request(api_key: int, version: int, data: Data) -> Any:
     """Decode a request that fills `data`; raises `Malformed` or `UnsupportedVersion`.
 
-    Extra bytes after a Metadata request are ignored, as by Kafka's brokers: librdkafka (2.16) sends
-    three if it asks for all topics, because it writes the null array in four bytes, not in one.
+    Extra bytes after the requests of `_WITH_REST` are ignored, as by Kafka's brokers.
     """
     schema = request_schema(api_key, version)
     elements_max = limits_of(api_key).elements_max
-    passes_rest = api_key == ApiKey.METADATA
+    passes_rest = api_key in _WITH_REST
     decoder = _decoder(schema, passes_rest=passes_rest, elements_max=elements_max)
     return _read(decoder, api_key, version, data)
 
