@@ -107,9 +107,8 @@ def write_files(
     `settings` are those of the cluster; its metadata.version says whether the log names the voters.
     """
     level = SETTINGS[METADATA_VERSION].parse(settings[METADATA_VERSION])
-    # Kafka has the same names as our brokers, but no units.
     of_brokers = {
-        name: str(SETTINGS[name].parse(text))
+        name: _as_kafka_has_it(name, text)
         for name, text in settings.items()
         if SETTINGS[name].applies_to(Role.BROKER)
     }
@@ -132,6 +131,12 @@ def write_files(
         ):
             if not (home / name).exists():
                 of_node.write(home / name, text.encode())
+
+
+def _as_kafka_has_it(name: str, text: str) -> str:
+    """The value of a setting of our brokers for one of Kafka's, which has no units."""
+    value = SETTINGS[name].parse(text)
+    return str(value) if type(value) is int else text
 
 
 def command(folder: Path, node: NodePlan, runtime: Runtime) -> list[str]:

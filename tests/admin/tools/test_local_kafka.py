@@ -10,7 +10,12 @@ from admin.tools.kafka_runtime import RELEASES, Runtime
 from admin.tools.local_plan import LocalError, Wanted, log_dir, settle
 
 LEVEL = {"metadata.version": "21"}
-MORE = {"replica.fetch.max.bytes": "32KiB", "broker.session.timeout.ms": "6s"}
+MORE = {
+    "replica.fetch.max.bytes": "32KiB",
+    "broker.session.timeout.ms": "6s",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:alice;User:bob",
+}
 
 
 def runtime(version: str) -> Runtime:
@@ -45,6 +50,8 @@ def test_a_broker_gets_storage_of_the_cluster_and_knows_the_controllers(
     assert settings["listeners"] == f"PLAINTEXT://{node.kafka}"
     assert settings["replica.fetch.max.bytes"] == "32768"
     assert settings["broker.session.timeout.ms"] == "6000"
+    for name in ("authorizer.class.name", "super.users"):
+        assert settings[name] == MORE[name]
     assert settings["offsets.topic.replication.factor"] == "2"
     meta = properties(log_dir(tmp_path, node) / "meta.properties")
     assert meta["cluster.id"] == plan.cluster_id
