@@ -175,6 +175,10 @@ bench-lag: $(VENV)/installed $(VENV)/spark ## measure lag reports and write docs
 	$(PYTHON_M) bench.lag_watch --write docs/lag.md
 	$(PYTHON_M) bench.lag_at_scale docs/lag.md --write docs/lag_scale.md
 
+.PHONY: compatibility
+compatibility: $(VENV)/installed ## make every call of Kafka's tools and clients at real clusters, and write docs/compatibility.md; needs Java 17, Maven, Node and Go
+	$(PYTHON_M) bench.compatibility --write docs/compatibility.md $(ARGS)
+
 KILLS ?= 20
 
 .PHONY: siege

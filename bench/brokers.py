@@ -41,10 +41,7 @@ class Brokers:
 
     async def register(self, broker_ids: Sequence[int]) -> None:
         """Register the brokers with support for every level of every feature, and unfence them."""
-        for broker_id in broker_ids:
-            fill = self._registration(broker_id)
-            answer = await self._ask(ApiKey.BROKER_REGISTRATION, fill)
-            self.epochs[broker_id] = int(answer.broker_epoch)
+        await self.register_fenced(broker_ids)
         for broker_id in broker_ids:
             for _ in range(UNFENCE_TRIES):
                 if not (await self._heartbeat(broker_id)).is_fenced:
@@ -53,6 +50,13 @@ class Brokers:
                 raise RunFailed(
                     f"broker {broker_id} was not unfenced by {UNFENCE_TRIES} heartbeats"
                 )
+
+    async def register_fenced(self, broker_ids: Sequence[int]) -> None:
+        """Register the brokers, and send no heartbeat."""
+        for broker_id in broker_ids:
+            fill = self._registration(broker_id)
+            answer = await self._ask(ApiKey.BROKER_REGISTRATION, fill)
+            self.epochs[broker_id] = int(answer.broker_epoch)
 
     async def beat(self) -> None:
         """Keep the brokers alive until cancelled; raises `RunFailed` if one is fenced."""

@@ -140,6 +140,21 @@ RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
         ),
     }
 )
+"""The releases whose brokers are tested."""
+
+TOOLS: Final[Mapping[str, Release]] = MappingProxyType(
+    {
+        **RELEASES,
+        "4.1.1": Release(
+            version="4.1.1",
+            metadata_version=27,
+            logging=_LOG4J2,
+            logging_property="log4j2.configurationFile",
+            logging_file=_LOG4J2_FILE,
+        ),
+    }
+)
+"""The releases whose command-line tools are tested."""
 
 
 BROKER: Final = "kafka.Kafka"
@@ -174,11 +189,13 @@ class Runtime:
         return [str(self.java), *_SMALL, *options, "-cp", jars, name, *arguments]
 
 
-def find_runtime(version: str, say: Callable[[str], None]) -> Runtime:
+def find_runtime(
+    version: str, say: Callable[[str], None], among: Mapping[str, Release] = RELEASES
+) -> Runtime:
     """Find Java and the jars, fetched if need be; raises `Unavailable` with what to install."""
-    release = release_of(version)
+    release = release_of(version, among)
     java = find_java()
-    return Runtime(release=release, java=java, jars=fetch(version, say))
+    return Runtime(release=release, java=java, jars=fetch(version, say, among))
 
 
 PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
@@ -206,12 +223,14 @@ def jar_folder(version: str) -> Path:
     return cache / "metaquorum" / "kafka" / version
 
 
-def fetch(version: str, say: Callable[[str], None]) -> Path:
+def fetch(
+    version: str, say: Callable[[str], None], among: Mapping[str, Release] = RELEASES
+) -> Path:
     """The folder of the jars of this release, fetched first if they are missing.
 
     `say` is told that this takes a while. Raises `Unavailable`.
     """
-    release, folder = release_of(version), jar_folder(version)
+    release, folder = release_of(version, among), jar_folder(version)
     if folder.is_dir():
         return folder
     parent = folder.parent
@@ -230,11 +249,11 @@ def fetch(version: str, say: Callable[[str], None]) -> Path:
     return folder
 
 
-def release_of(version: str) -> Release:
+def release_of(version: str, among: Mapping[str, Release] = RELEASES) -> Release:
     """The release of this number; raises `Unavailable` for an untested one."""
-    release = RELEASES.get(version)
+    release = among.get(version)
     if release is None:
-        *others, newest = RELEASES
+        *others, newest = among
         raise Unavailable(
             f"Kafka {version} is not among the tested releases, which are {', '.join(others)} and "
             f"{newest}"

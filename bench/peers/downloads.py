@@ -33,9 +33,9 @@ def etcd() -> Path:
     if not program.exists():
         packages = CACHE / "packages"
         packages.mkdir(parents=True, exist_ok=True)
-        _run(["apt-get", "download", ETCD_PACKAGE], "etcd", packages)
+        run(["apt-get", "download", ETCD_PACKAGE], "etcd", packages)
         (package,) = packages.glob(f"{ETCD_PACKAGE}_*.deb")
-        _run(["dpkg-deb", "-x", str(package), str(CACHE / "etcd")], "etcd", packages)
+        run(["dpkg-deb", "-x", str(package), str(CACHE / "etcd")], "etcd", packages)
     return program
 
 
@@ -45,9 +45,9 @@ def pysyncobj() -> Path:
     python = environment / "bin" / "python"
     if not (environment / "ready").exists():
         CACHE.mkdir(exist_ok=True)
-        _run([sys.executable, "-m", "venv", "--clear", str(environment)], "PySyncObj", CACHE)
+        run([sys.executable, "-m", "venv", "--clear", str(environment)], "PySyncObj", CACHE)
         pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-        _run([*pip, "install", PYSYNCOBJ], "PySyncObj", CACHE)
+        run([*pip, "install", PYSYNCOBJ], "PySyncObj", CACHE)
         (environment / "ready").touch()
     return python
 
@@ -67,11 +67,12 @@ def slow_fsync() -> Path:
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         CACHE.mkdir(exist_ok=True)
         command = ["cc", "-O2", "-pthread", "-o", str(program), str(source)]
-        _run(command, "the program for a slower fsync", CACHE)
+        run(command, "the program for a slower fsync", CACHE)
     return program
 
 
-def _run(command: Sequence[str], what: str, folder: Path) -> None:
+def run(command: Sequence[str], what: str, folder: Path) -> None:
+    """Run a command in this folder, silently and within `SECONDS_MAX`; raises `RunFailed`."""
     try:
         ran = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, check=False

@@ -15,16 +15,21 @@ from tests.support.tree import ROOT
 PROGRAM: Final = ROOT / "tests" / "process" / "support" / "Tools.java"
 SCRIPTS: Final = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
+    "kafka-broker-api-versions.sh": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-cluster.sh": "org.apache.kafka.tools.ClusterTool",
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-delegation-tokens.sh": "org.apache.kafka.tools.DelegationTokenCommand",
+    "kafka-delete-records.sh": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-leader-election.sh": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-log-dirs.sh": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-metadata-quorum.sh": "org.apache.kafka.tools.MetadataQuorumCommand",
     "kafka-producer-perf-test.sh": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-reassign-partitions.sh": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions.sh": "org.apache.kafka.tools.TransactionsCommand",
 }
 _OLD_ACLS: Final = "kafka.admin.AclCommand"
 # What the tools print is looked at, not what libraries log beside it.
@@ -65,6 +70,10 @@ class ToolsRoom:
         assert len(head) == 8, f"the Java that runs the tools has ended at {words}"
         code, size = struct.unpack(">ii", head)
         return Said(answered.read(size).decode(), code)
+
+    def end(self) -> None:
+        """End the Java, also while a tool runs in it; that one then has no answer."""
+        self._process.kill()
 
 
 @contextmanager

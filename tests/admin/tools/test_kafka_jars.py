@@ -9,6 +9,7 @@ import pytest
 
 from admin.tools.kafka_runtime import (
     RELEASES,
+    TOOLS,
     Unavailable,
     fetch,
     find_java,
@@ -136,6 +137,13 @@ def test_jars_that_maven_did_not_complete_do_not_count(tmp_path: Path) -> None:
 def test_a_release_that_was_never_tried_is_refused(tmp_path: Path) -> None:
     said = refusal(lambda: fetch("2.8.0", lambda _: None))
     assert said == "Kafka 2.8.0 is not among the tested releases, which are 3.9.1, 4.2.0 and 4.3.1"
+
+
+def test_a_release_may_be_tested_as_tools_and_not_as_brokers(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "mvn", BRINGS.format(count=tmp_path / "count"))
+    assert set(RELEASES) < set(TOOLS)
+    assert "is not among the tested releases" in refusal(lambda: fetch("4.1.1", lambda _: None))
+    assert fetch("4.1.1", lambda _: None, TOOLS) == jar_folder("4.1.1")
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
