@@ -1,5 +1,6 @@
 """Configurations: those of brokers and of the cluster, and what all resources have in common."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeVar
 
@@ -163,10 +164,10 @@ class AlterConfigs(Request[A_co], frozen=True, kw_only=True):
     STATUS_COMMAND = "metaquorum configs describe"
 
     def contradiction(self) -> str | None:
-        names = [each.name for each in self._ops()]
-        if not names:
+        counts = Counter(each.name for each in self._ops())
+        if not counts:
             return "nothing is named; set or delete a configuration"
-        twice = next((each for each in sorted(names) if names.count(each) > 1), None)
+        twice = min((name for name, count in counts.items() if count > 1), default=None)
         if twice is None:
             return None
         if twice in self.set and twice in self.delete:

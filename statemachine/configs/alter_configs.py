@@ -159,7 +159,7 @@ def _after(kind: int, current: str | None, op: commands.ConfigOp) -> str | None:
     if current is None:
         known_as = definition(kind, op.name)
         current = None if known_as is None else known_as.default
-    there, named = parts(current or ""), parts(op.value)
+    there, named = parts(current or ""), dict.fromkeys(parts(op.value))
     if op.operation == commands.ConfigOperation.APPEND:
         return ",".join(dict.fromkeys((*there, *named)))
     return ",".join(part for part in there if part not in named)
