@@ -238,6 +238,7 @@ async def _run(cluster: "LocalCluster", detach: Callable[[], None]) -> Exit:
         await until_interrupted(_stay(cluster, control, detach))
     finally:
         try:
+            await control.give_up()
             await _stop(cluster)
         finally:
             await control.close()

@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import socket
+import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -42,6 +43,8 @@ class LocalControl:
         self._cluster = cluster
         self._say = say
         self._turn = asyncio.Lock()
+        self._under_way: asyncio.Task[str] | None = None
+        self._is_stopping = False
         self._all_stopped = asyncio.Event()
         self._requests: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -53,8 +56,25 @@ class LocalControl:
         if len(os.fsencode(path)) > SOCKET_PATH_BYTES_MAX:
             self._temporary = Path(tempfile.mkdtemp(prefix="metaquorum-"))
             path = self._temporary / SOCKET_FILE
-        self._server = await asyncio.start_unix_server(self._serve, path, limit=LINE_BYTES_MAX)
+        path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(os.fspath(path))
+        # Nobody connects before it listens, whatever the umask and the folder let others do.
+        path.chmod(stat.S_IRUSR | stat.S_IWUSR)
+        self._server = await asyncio.start_unix_server(
+            self._serve, sock=listener, limit=LINE_BYTES_MAX
+        )
         self._cluster.serve_control(path)
+
+    async def give_up(self) -> None:
+        """Refuse requests from now on, and end the one under way: the cluster is to be stopped.
+
+        Else a node could be started behind those that have stopped, and nobody would stop it.
+        """
+        self._is_stopping = True
+        if self._under_way is not None:
+            self._under_way.cancel()
+            await asyncio.wait([self._under_way])
 
     async def close(self) -> None:
         """Answer those who have asked to stop the cluster, and remove the socket."""
@@ -88,16 +108,15 @@ class LocalControl:
         try:
             asked = json.loads(await reader.readline())
             action, node = Action(asked["action"]), asked["node"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             return {"error": f"this is no request: {error!r}"}
         try:
             if node is None and action is Action.STOP:
                 signal.raise_signal(signal.SIGTERM)
                 await self._all_stopped.wait()
                 return {"done": "All nodes are stopped."}
-            async with self._turn:
-                done = await self._carry_out(action, self._name(str(node)))
-        except LocalError as error:
+            done = await self._in_turn(action, self._name(str(node)))
+        except (LocalError, OSError) as error:
             return {"error": str(error)}
         self._say(done)
         return {"done": done}
@@ -108,6 +127,16 @@ class LocalControl:
             if node in (each.name, str(each.id)):
                 return each.name
         raise LocalError(f"there is no node {node}; the nodes are {', '.join(names)}")
+
+    async def _in_turn(self, action: Action, name: str) -> str:
+        async with self._turn:
+            if not self._is_stopping:
+                loop = asyncio.get_running_loop()
+                self._under_way = loop.create_task(self._carry_out(action, name))
+                await asyncio.wait([self._under_way])
+                if not self._under_way.cancelled():
+                    return self._under_way.result()
+        raise LocalError("the whole cluster is being stopped")
 
     async def _carry_out(self, action: Action, name: str) -> str:
         cluster = self._cluster
