@@ -241,11 +241,14 @@ def _short(text: str) -> str:
 
 
 def check_parameters(request: web.Request, *known: str) -> None:
-    """Refuse unknown parameters: they may be meant to change what the request does."""
+    """Refuse parameters that are unknown or repeated: they may be meant to change what is done."""
     for name in request.query:
         if name not in known:
             right = f"there is {', '.join(known)}" if known else "there is none"
             raise Problem(400, "Unknown parameter", f"{name!r} is not known; {right}")
+        if len(request.query.getall(name)) > 1:
+            right = "give it once, several values with commas between them"
+            raise Problem(400, "Repeated parameter", f"{name} is given more than once; {right}")
 
 
 def flag(request: web.Request, name: str) -> bool:

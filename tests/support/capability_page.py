@@ -34,7 +34,8 @@ A list takes `page_size` (100, at most 1,000; of partitions under reassignment 2
 counts the items on all pages. A token is a position in the order of the list: it stays valid when
 items come and go, at every controller. A filter has the name of the field that it compares:
 `?state=fenced,stopping` keeps the items in any of the states, several filters those that each of
-them keeps. An unknown parameter or value is refused (400) with those that there are.
+them keeps. An unknown parameter or value is refused (400) with those that there are, and a
+parameter that is given twice is refused as well.
 The nodes that a node has heard of (`/v1/quorum/brokers`), its snapshots, features, and the
 configurations of one resource are few, and have no pages.
 

@@ -127,6 +127,7 @@ async def test_a_broker_is_forgotten_that_is_not_in_use(tmp_path: Path) -> None:
             "state[0]: invalid enum value 'dead'; there are alive, stop",
         ),
         ("GET", "/v1/brokers?cordoned=1", 400, "cordoned is '1'; it is true or false"),
+        ("GET", "/v1/brokers?state=fenced&state=alive", 400, "state is given more than once; give"),
         ("PUT", "/v1/brokers/7/cordon?stale=true", 400, "'stale' is not known; there is none"),
         ("DELETE", "/v1/brokers/x", 400, "'x' is not the id of a broker; write one like 101"),
         ("DELETE", "/v1/brokers/7", 404, "broker 7 cannot be unregistered: Broker ID 7 is not"),
