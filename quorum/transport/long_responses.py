@@ -27,6 +27,7 @@ class LongResponses:
         """`clock` returns seconds; it measures the slices."""
         self._clock = clock
         self._under_way: deque[tuple[Generator[None, None, Any], asyncio.Future[Any]]] = deque()
+        self._is_going_on = False
 
     @property
     def under_way(self) -> int:
@@ -43,12 +44,16 @@ class LongResponses:
         if self._run(work, made):
             return made
         if len(self._under_way) >= UNDER_WAY_MAX:
+            # Those whose clients are gone keep nobody out.
+            self._drop_cancelled()
+        if len(self._under_way) >= UNDER_WAY_MAX:
             work.close()
             reason = f"{UNDER_WAY_MAX} long responses are under way; ask again later"
             made.set_exception(RequestRefused(ErrorCode.REQUEST_TIMED_OUT, reason))
             return made
         self._under_way.append((work, made))
-        if len(self._under_way) == 1:
+        if not self._is_going_on:
+            self._is_going_on = True
             asyncio.get_running_loop().call_soon(self._go_on)
         return made
 
@@ -68,11 +73,17 @@ class LongResponses:
         return False
 
     def _go_on(self) -> None:
-        work, made = self._under_way[0]
-        if made.cancelled():
-            work.close()
+        self._drop_cancelled()
+        if self._under_way and self._run(*self._under_way[0]):
             self._under_way.popleft()
-        elif self._run(work, made):
-            self._under_way.popleft()
-        if self._under_way:
+        self._is_going_on = bool(self._under_way)
+        if self._is_going_on:
             asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _drop_cancelled(self) -> None:
+        for _ in range(len(self._under_way)):
+            work, made = self._under_way.popleft()
+            if made.cancelled():
+                work.close()
+            else:
+                self._under_way.append((work, made))

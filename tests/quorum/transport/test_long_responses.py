@@ -76,6 +76,20 @@ async def test_more_than_the_limit_are_refused(long: LongResponses, clock: Clock
     assert await asyncio.gather(*made) == [str(each) for each in range(UNDER_WAY_MAX)]
 
 
+async def test_those_whose_clients_are_gone_keep_nobody_out(
+    long: LongResponses, clock: Clock
+) -> None:
+    first, *gone = (long.make(clock.steps(10, "first")) for _ in range(UNDER_WAY_MAX))
+    for each in gone:
+        each.cancel()
+    assert await long.make(clock.steps(10, "next")) == "next"
+    assert (first.result(), long.under_way) == ("first", 0)
+    first, *gone = (long.make(clock.steps(10, "first")) for _ in range(UNDER_WAY_MAX))
+    for each in (first, *gone):
+        each.cancel()
+    assert await long.make(clock.steps(10, "alone")) == "alone"
+
+
 async def test_an_error_reaches_who_waits_and_nobody_else(
     long: LongResponses, clock: Clock
 ) -> None:
