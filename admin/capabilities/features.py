@@ -3,7 +3,6 @@
 The level of kraft.version is in control records of the quorum, all others are in metadata records.
 """
 
-from difflib import get_close_matches
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta
@@ -18,6 +17,7 @@ from admin.capabilities.schema import (
     Route,
     check_part,
 )
+from admin.near_name import did_you_mean
 from controller.apis.configs import change_features
 from statemachine.commands import FeatureUpdate, UpgradeType
 from statemachine.errors import Error
@@ -102,9 +102,8 @@ class AlterFeatures(Request[FeaturesChanged], frozen=True, kw_only=True):
     def contradiction(self) -> str | None:
         for name, level in self.levels.items():
             if name not in FEATURES:
-                near = get_close_matches(name, FEATURES, n=1)
-                there = f"did you mean {near[0]}?" if near else f"there are {', '.join(FEATURES)}"
-                return f"{name} is not a feature; {there}"
+                right = did_you_mean(name, FEATURES) or f"; there are {', '.join(FEATURES)}"
+                return f"{name} is not a feature{right}"
             if isinstance(level, str) and name != METADATA_VERSION:
                 return f"{level!r} is not a level of {name}: write a number from 0 on"
         try:

@@ -83,8 +83,12 @@ def _as_data(found: "Sequence[Reason]") -> dict[str, Any]:
 
 def _as_text(found: "Sequence[Reason]") -> str:
     return "\n\n".join(
-        f"{each.severity.value.upper()} {each.rule}: {each.sentence}.\n"
+        f"{each.severity.value.upper()} {each.rule}: {_ended(each.sentence)}\n"
         f"  Why it matters: {each.why}.\n"
         f"  To mend it:     {each.command}"
         for each in found
     )
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith("?") else f"{sentence}."

@@ -107,6 +107,13 @@ def test_settings(tmp_path: Path, host: str, voters: int, more: str, rules: list
     assert [each["rule"] for each in json.loads(result.stdout)["reasons"]] == rules
 
 
+def test_a_question_ends_its_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "node.properties"
+    file.write_text("num.partition=2\n", encoding="utf-8")
+    result = CliRunner().invoke(command, ["--config", str(file)])
+    assert "did you mean num.partitions?\n  Why it matters: " in result.stdout
+
+
 def test_an_override_needs_a_file() -> None:
     result = CliRunner().invoke(command, ["--override", "node.id=2"])
     assert result.exit_code == Exit.USAGE
