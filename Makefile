@@ -22,9 +22,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 KEPT := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode
 PYTHON_M := $(KEPT) $(BIN)/python -m
 PYTEST := $(PYTHON_M) pytest
-# One process more than there are cores, because many tests wait for processes that they started;
+# Two processes more than there are cores, because many tests wait for processes that they started;
 # tests/conftest.py says which tests stay in one of them, and which begin.
-WORKERS ?= $(shell "$(BIN)/python" -c 'import os; print(min(8, len(os.sched_getaffinity(0)) + 1))')
+WORKERS ?= $(shell "$(BIN)/python" -c 'import os; print(min(8, len(os.sched_getaffinity(0)) + 2))')
 SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # In development mode Python reports what it otherwise forgives: unclosed files, unawaited tasks.
 # Its debug allocator, which checks C code, would cost a tenth of the time.
@@ -211,11 +211,6 @@ mutants: $(VENV)/installed ## plant every known fault in the product and see it 
 screenshots: $(VENV)/installed ## take the pictures of the live page for the documentation; needs Chromium
 	$(PYTHON_M) tests.support.screenshots docs
 
-# Not in a lock: only a test uses it, and is the same without it but for these checks.
-.PHONY: axe
-axe: ## fetch axe-core into .axe, for the test of the live page (needs npm and a network)
-	npm install --prefix .axe --ignore-scripts --no-audit --no-fund axe-core@4.11.4
-
 .PHONY: format
 format: $(VENV)/installed ## format the code and mend what lint can mend
 	$(BIN)/ruff check --fix --exit-zero
@@ -239,5 +234,5 @@ lock: ## resolve pyproject.toml anew into requirements/*.txt (needs a network an
 .PHONY: clean
 clean: ## remove the environment, caches and whatever was built
 	rm -rf $(VENV) $(COMPILED) .lock-venv build dist .hypothesis .import_linter_cache .mypy_cache \
-		.pytest_cache .ruff_cache .axe
+		.pytest_cache .ruff_cache
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

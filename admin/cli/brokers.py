@@ -16,6 +16,7 @@ from admin.cli.options import (
     show,
     stale_option,
     throttle_option,
+    watchable,
     with_target,
 )
 from admin.cli.output import Columns, and_more, columns, ids, named, refused_parts
@@ -41,6 +42,7 @@ def command() -> None:
 
 @command.command("list")
 @with_target
+@watchable
 @stale_option
 @output_option
 async def list_(target: Target, stale: bool, output: str) -> None:

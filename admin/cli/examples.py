@@ -76,6 +76,8 @@ EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
         "produce": "seq 1 1000 | metaquorum produce orders",
         "consume": "metaquorum consume orders --from-beginning",
         "doctor": "metaquorum doctor",
+        "snapshots list": "metaquorum snapshots list",
+        "snapshots take": "metaquorum snapshots take",
         "dump-log": "metaquorum dump-log /tmp/mq/controller-1/data/__cluster_metadata-0/*.log",
         "lag report": "metaquorum lag report /data/c1 /data/c2 /data/c3",
         "lag watch": "metaquorum lag watch /data",

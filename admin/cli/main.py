@@ -33,6 +33,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "produce": ("records:produce", "Write the lines of a file into a topic."),
         "consume": ("records:consume", "Read the records of a topic as lines."),
         "doctor": ("doctor", "Say what is wrong with a cluster or a node, and what mends it."),
+        "snapshots": ("snapshots", "List and take snapshots of the metadata log."),
         "dump-log": (
             "metadata_logs:dump_log",
             "Print the records of metadata logs and checkpoints.",

@@ -18,6 +18,7 @@ from admin.cli.options import (
     say,
     show,
     stale_option,
+    watchable,
     with_target,
     write,
 )
@@ -45,6 +46,7 @@ def command() -> None:
 @command.command("list")
 @click.option("--running", is_flag=True, help="Omit moves that have ended.")
 @with_target
+@watchable
 @stale_option
 @output_option
 async def list_(target: Target, running: bool, stale: bool, output: str) -> None:
@@ -74,6 +76,7 @@ async def list_(target: Target, running: bool, stale: bool, output: str) -> None
 @_id
 @click.option("--all", "everything", is_flag=True, help="All partitions, not only the first 200.")
 @with_target
+@watchable
 @stale_option
 @output_option
 async def show_one(target: Target, id: int, everything: bool, stale: bool, output: str) -> None:

@@ -206,6 +206,35 @@ class Target:
             return await client.ask(request, stale=stale)
 
 
+WATCH_MS_MIN: Final = 100
+
+
+def watchable(work: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
+    """Add --watch to a command that only reads; it stands directly below `with_target`."""
+
+    @click.option(
+        "--watch",
+        "watch_ms",
+        type=DURATION,
+        help="Ask again and again with this pause, as 2s, until Ctrl-C.",
+    )
+    @wraps(work)
+    async def command(target: Target, /, watch_ms: int | None, **options: Any) -> Any:
+        import asyncio
+
+        if watch_ms is None:
+            return await work(target, **options)
+        if watch_ms < WATCH_MS_MIN:
+            raise click.UsageError(f"--watch takes a pause of at least {WATCH_MS_MIN}ms.")
+        while True:
+            if sys.stdout.isatty():
+                click.clear()
+            await work(target, **options)
+            await asyncio.sleep(watch_ms / 1_000)
+
+    return command
+
+
 def add_options(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
     """A decorator that adds several options, which `--help` lists in this order."""
 

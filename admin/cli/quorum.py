@@ -23,6 +23,7 @@ from admin.cli.options import (
     say,
     show,
     stale_option,
+    watchable,
     with_target,
     write,
 )
@@ -120,6 +121,7 @@ def command() -> None:
 @click.option("--replication", is_flag=True, help="Every replica with its lag.")
 @click.option("--brokers", is_flag=True, help="The address of every node; needs no leader.")
 @with_target
+@watchable
 @stale_option
 @click.option("--human-readable", is_flag=True, help="Readable times (--replication).")
 @click.option(

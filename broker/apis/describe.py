@@ -72,7 +72,8 @@ class DescribeApi:
             "controller_id": self._controller(),
         }
         topics = metadata_topics(self._image, message, version, request.listener, access=access)
-        made = self._long_responses.make(encoded_in_slices(version, values, topics))
+        response = encoded_in_slices(version, values, topics)
+        made = self._long_responses.make(response, request.network)
         if made.done():
             _respond(request, made)
         else:

@@ -16,7 +16,7 @@ from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Consistency
 from quorum.protocol.metadata_response import encoded_in_slices
 from quorum.protocol.refusals import error_fields
-from quorum.transport.address import Address
+from quorum.transport.address import Address, network_of
 from statemachine.commands import Done, UnregisterBroker
 from statemachine.image.image import Image
 from statemachine.topics.metadata_responses import (
@@ -52,7 +52,8 @@ async def metadata(request: KafkaRequest, service: Service) -> Any:
         }
         topics = metadata_topics(image, request.message, request.version, access=access)
         response = encoded_in_slices(request.version, values, topics)
-        return epoch_now(), service.long_responses.make(response)
+        network = network_of(request.host)
+        return epoch_now(), service.long_responses.make(response, network)
 
     def epoch_now() -> int:
         return service.quorum.node.epoch

@@ -1,14 +1,15 @@
 """Responses that take long to make: in slices, between the other work of the event loop.
 
 The first slice is made at once, so a short response waits for nobody. The rest of long ones is made
-one after the other: a client that asks for many of them waits, and others hardly notice.
+in turns of the addresses, and one after the other for each address: a client that asks for many of
+them waits, and others hardly notice.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator
 from time import perf_counter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from quorum.protocol.errors import ErrorCode, RequestRefused
 
@@ -17,7 +18,9 @@ T = TypeVar("T")
 SLICE_SECONDS: Final = 0.002
 """The time of one slice. The work must pause more often than that."""
 UNDER_WAY_MAX: Final = 256
-"""Long responses that are under way on one node."""
+"""Long responses that are under way on one node; half of them may be of one address."""
+
+Entry: TypeAlias = tuple[Generator[None, None, Any], "asyncio.Future[Any]"]
 
 
 class LongResponses:
@@ -26,36 +29,42 @@ class LongResponses:
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         """`clock` returns seconds; it measures the slices."""
         self._clock = clock
-        self._under_way: deque[tuple[Generator[None, None, Any], asyncio.Future[Any]]] = deque()
+        self._of_address: dict[str, deque[Entry]] = {}
+        """Those under way; the address that comes first has the next slice."""
         self._is_going_on = False
 
     @property
     def under_way(self) -> int:
         """The number of responses of which more than the first slice is to be made."""
-        return len(self._under_way)
+        return sum(map(len, self._of_address.values()))
 
-    def make(self, work: Generator[None, None, T]) -> asyncio.Future[T]:
+    def make(self, work: Generator[None, None, T], network: str) -> asyncio.Future[T]:
         """Run the work, now as far as it fits into a slice; return what it will return.
 
         The work pauses by a yield. It is dropped once the future is cancelled. Errors of the work,
-        and the refusal of one above the limit, are those of the future.
+        and the refusal of one above the limit, are those of the future. `network` is the address of
+        the client that counts for limits per address.
         """
         made: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         if self._run(work, made):
             return made
-        if len(self._under_way) >= UNDER_WAY_MAX:
+        if not self._has_room(network):
             # Those whose clients are gone keep nobody out.
             self._drop_cancelled()
-        if len(self._under_way) >= UNDER_WAY_MAX:
+        if not self._has_room(network):
             work.close()
             reason = f"{UNDER_WAY_MAX} long responses are under way; ask again later"
             made.set_exception(RequestRefused(ErrorCode.REQUEST_TIMED_OUT, reason))
             return made
-        self._under_way.append((work, made))
+        self._of_address.setdefault(network, deque()).append((work, made))
         if not self._is_going_on:
             self._is_going_on = True
             asyncio.get_running_loop().call_soon(self._go_on)
         return made
+
+    def _has_room(self, network: str) -> bool:
+        of_address = len(self._of_address.get(network, ()))
+        return self.under_way < UNDER_WAY_MAX and of_address < UNDER_WAY_MAX // 2
 
     def _run(self, work: Generator[None, None, T], made: asyncio.Future[T]) -> bool:
         """Run a slice of the work; return True if it has ended."""
@@ -73,17 +82,26 @@ class LongResponses:
         return False
 
     def _go_on(self) -> None:
+        """Run a slice of the first response of the next address, whose turn comes last then."""
         self._drop_cancelled()
-        if self._under_way and self._run(*self._under_way[0]):
-            self._under_way.popleft()
-        self._is_going_on = bool(self._under_way)
+        if self._of_address:
+            address = next(iter(self._of_address))
+            entries = self._of_address.pop(address)
+            if self._run(*entries[0]):
+                entries.popleft()
+            if entries:
+                self._of_address[address] = entries
+        self._is_going_on = bool(self._of_address)
         if self._is_going_on:
             asyncio.get_running_loop().call_soon(self._go_on)
 
     def _drop_cancelled(self) -> None:
-        for _ in range(len(self._under_way)):
-            work, made = self._under_way.popleft()
-            if made.cancelled():
-                work.close()
-            else:
-                self._under_way.append((work, made))
+        for address, entries in tuple(self._of_address.items()):
+            for _ in range(len(entries)):
+                work, made = entries.popleft()
+                if made.cancelled():
+                    work.close()
+                else:
+                    entries.append((work, made))
+            if not entries:
+                del self._of_address[address]

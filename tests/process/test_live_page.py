@@ -17,7 +17,7 @@ from admin.http.tokens import TokenFile, create
 from statemachine.commands import AlterReassignments, CreateTopics, NewTopic, Reassignment
 from tests.admin.http.raw_http import Listening, listening
 from tests.controller.controller_commands import asked, isr, join, topic, topic_id
-from tests.support import tree
+from tests.support.accessibility import axe_core
 from tests.support.browser import MISSING, Browser, browsing
 from tests.support.controllers import TIMEOUTS, Node, a_controller, active, controllers
 
@@ -26,8 +26,6 @@ pytestmark = [
     pytest.mark.skipif(MISSING is not None, reason=MISSING or ""),
 ]
 
-AXE: Final = tree.ROOT / ".axe" / "node_modules" / "axe-core" / "axe.min.js"
-"""Put there by `make axe`."""
 SIZES: Final = ((1280, 900), (390, 844))
 FIRST_PAINT_MS_MAX: Final = 1_000
 MANY: Final = 100_000
@@ -205,7 +203,7 @@ async def test_every_size_and_scheme_fits_and_can_be_read(tmp_path: Path) -> Non
                         "return [document.documentElement.scrollWidth, window.innerWidth]"
                     )
                     assert widths == [width, width]
-                    if AXE.exists():
+                    if axe_core() is not None:
                         assert await violations(page) == [], (width, is_dark)
 
 
@@ -252,14 +250,16 @@ async def test_the_http_reference_can_be_read_by_keyboard_at_every_size(tmp_path
             )
             for is_dark in (False, True):
                 await page.resize(*SIZES[1], is_dark=is_dark)
-                if AXE.exists():
+                if axe_core() is not None:
                     assert await violations(page) == [], is_dark
 
 
 async def violations(page: Browser) -> list[Any]:
     """The faults that axe-core finds: contrast, labels, roles, the order of headings."""
     if not await page.run("return Boolean(window.axe)"):
-        await page.run(AXE.read_text())
+        script = axe_core()
+        assert script is not None
+        await page.run(script)
     script = "window.found = null; axe.run().then(found => { window.found = found.violations.map("
     script += "each => [each.id, each.nodes.map(node => node.html.slice(0, 160))]) })"
     await page.run(script)

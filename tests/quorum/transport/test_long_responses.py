@@ -8,6 +8,9 @@ import pytest
 from quorum.protocol.errors import RequestRefused
 from quorum.transport.long_responses import SLICE_SECONDS, UNDER_WAY_MAX, LongResponses
 
+HERE = "127.0.0.1"
+THERE = "127.0.0.2"
+
 
 class Clock:
     """Every step of the work takes half a slice."""
@@ -36,11 +39,11 @@ def long(clock: Clock) -> LongResponses:
 
 
 async def test_a_short_response_is_made_at_once(long: LongResponses, clock: Clock) -> None:
-    assert long.make(clock.steps(1, "short")).result() == "short"
+    assert long.make(clock.steps(1, "short"), HERE).result() == "short"
 
 
 async def test_a_long_one_is_made_between_other_work(long: LongResponses, clock: Clock) -> None:
-    made, turns = long.make(clock.steps(10, "long")), 0
+    made, turns = long.make(clock.steps(10, "long"), HERE), 0
     while not made.done():
         await asyncio.sleep(0)
         turns += 1
@@ -53,16 +56,16 @@ async def test_short_ones_pass_long_ones_and_long_ones_wait(
 ) -> None:
     ends: list[str] = []
     for name in ("first", "second"):
-        made = long.make(clock.steps(10, name))
+        made = long.make(clock.steps(10, name), HERE)
         made.add_done_callback(lambda each: ends.append(each.result()))
-    assert long.make(clock.steps(1, "short")).result() == "short"
+    assert long.make(clock.steps(1, "short"), HERE).result() == "short"
     assert not ends
     assert await made == "second"
     assert ends == ["first", "second"]
 
 
 async def test_work_that_nobody_waits_for_ends(long: LongResponses, clock: Clock) -> None:
-    dropped, kept = (long.make(clock.steps(1_000, name)) for name in ("dropped", "kept"))
+    dropped, kept = (long.make(clock.steps(1_000, name), HERE) for name in ("dropped", "kept"))
     before = clock.now
     dropped.cancel()
     assert await kept == "kept"
@@ -70,24 +73,35 @@ async def test_work_that_nobody_waits_for_ends(long: LongResponses, clock: Clock
 
 
 async def test_more_than_the_limit_are_refused(long: LongResponses, clock: Clock) -> None:
-    made = [long.make(clock.steps(10, str(each))) for each in range(UNDER_WAY_MAX + 1)]
+    made = []
+    for address in (HERE, THERE):
+        made += [long.make(clock.steps(10, address), address) for _ in range(UNDER_WAY_MAX // 2)]
+        with pytest.raises(RequestRefused, match="256 long responses are under way"):
+            await long.make(clock.steps(10, address), address)
     with pytest.raises(RequestRefused, match="256 long responses are under way"):
-        await made.pop()
-    assert await asyncio.gather(*made) == [str(each) for each in range(UNDER_WAY_MAX)]
+        await long.make(clock.steps(10, "third"), "127.0.0.3")
+    assert {HERE, THERE} == {*await asyncio.gather(*made)}
+
+
+async def test_addresses_take_turns(long: LongResponses, clock: Clock) -> None:
+    many = [long.make(clock.steps(10, "many"), HERE) for _ in range(100)]
+    assert await long.make(clock.steps(10, "one"), THERE) == "one"
+    assert sum(each.done() for each in many) <= 2
+    assert await asyncio.gather(*many) == ["many"] * 100
 
 
 async def test_those_whose_clients_are_gone_keep_nobody_out(
     long: LongResponses, clock: Clock
 ) -> None:
-    first, *gone = (long.make(clock.steps(10, "first")) for _ in range(UNDER_WAY_MAX))
+    first, *gone = (long.make(clock.steps(10, "first"), HERE) for _ in range(UNDER_WAY_MAX // 2))
     for each in gone:
         each.cancel()
-    assert await long.make(clock.steps(10, "next")) == "next"
+    assert await long.make(clock.steps(10, "next"), HERE) == "next"
     assert (first.result(), long.under_way) == ("first", 0)
-    first, *gone = (long.make(clock.steps(10, "first")) for _ in range(UNDER_WAY_MAX))
+    first, *gone = (long.make(clock.steps(10, "first"), HERE) for _ in range(UNDER_WAY_MAX // 2))
     for each in (first, *gone):
         each.cancel()
-    assert await long.make(clock.steps(10, "alone")) == "alone"
+    assert await long.make(clock.steps(10, "alone"), HERE) == "alone"
 
 
 async def test_an_error_reaches_who_waits_and_nobody_else(
@@ -101,7 +115,7 @@ async def test_an_error_reaches_who_waits_and_nobody_else(
         yield from broken()
         return "never"
 
-    failing, other = long.make(work()), long.make(clock.steps(10, "other"))
+    failing, other = long.make(work(), HERE), long.make(clock.steps(10, "other"), HERE)
     assert await other == "other"
     with pytest.raises(ZeroDivisionError):
         failing.result()
