@@ -16,6 +16,7 @@ from controller.apis.request import (
     Extended,
     KafkaRequest,
     encode_body,
+    free_in_slices,
     offload,
     outcome,
     refuse,
@@ -95,10 +96,17 @@ async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
         **error_fields(0, "", responses=()),
         allow_replication_factor_change=command.may_change_factor,
     )
+    response: bytes | Extended
     if details is not None:
-        return await offload(lambda: Extended(empty, _altered(answer)), parts)
-    body = encode_body(request, empty)
-    return await offload(lambda: with_partitions(body, request.version, answer.partitions), parts)
+        response = await offload(lambda: Extended(empty, _altered(answer)), parts)
+    else:
+        body = encode_body(request, empty)
+        response = await offload(
+            lambda: with_partitions(body, request.version, answer.partitions), parts
+        )
+    asked = [topic.partitions for topic in message.topics]
+    free_in_slices(*asked, command.reassignments, answer.partitions)
+    return response
 
 
 def _altered(answer: ReassignmentsAltered) -> Extension:

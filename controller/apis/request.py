@@ -5,7 +5,7 @@ take a few tenths of a second. These are pure functions of values that nobody ch
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeVar
@@ -28,6 +28,8 @@ LONG_BODY_BYTES: Final = 32 * 1024
 """A longer request body is decoded in a thread: some thousand partitions, a few milliseconds."""
 LONG_PARTS: Final = 500
 """Partitions in a request or a response: a few milliseconds to build and encode."""
+FREED_AT_ONCE: Final = 2_000
+"""Items freed in one turn of the event loop: less than half a millisecond."""
 
 DEFAULT_TIMEOUT_MS: Final = 15_000
 TIMEOUT_MS_MAX: Final = 60_000
@@ -186,3 +188,21 @@ def encode_body(request: KafkaRequest, payload: Any) -> bytes:
 async def offload(work: Callable[[], T], parts: int) -> T:
     """Do `work` on `parts` items, in a thread if they are many."""
     return work() if parts < LONG_PARTS else await asyncio.to_thread(work)
+
+
+def free_in_slices(*lists: Iterable[object]) -> None:
+    """Hold the items of `lists` beyond the caller, and free them over several turns of the loop.
+
+    A request for 100,000 partitions and its answer take 20 ms to free at once.
+    """
+    items = [each for some in lists for each in some]
+    if len(items) < LONG_PARTS:
+        return
+    loop = asyncio.get_running_loop()
+
+    def free() -> None:
+        del items[-FREED_AT_ONCE:]
+        if items:
+            loop.call_soon(free)
+
+    loop.call_soon(free)
