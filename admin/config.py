@@ -237,6 +237,8 @@ class Config:
     num_partitions: int
     default_replication_factor: int
     min_insync_replicas: int
+    mutation_window_num: int
+    mutation_window_size_seconds: int
     connections_max: int
     connections_per_address_max: int
     tokens: DelegationTokenConfig
@@ -369,6 +371,8 @@ def _controller(values: Mapping[str, Any]) -> Config:
         num_partitions=values["num.partitions"],
         default_replication_factor=values["default.replication.factor"],
         min_insync_replicas=values["min.insync.replicas"],
+        mutation_window_num=values["controller.quota.window.num"],
+        mutation_window_size_seconds=values["controller.quota.window.size.seconds"],
         connections_max=values["connections.max"],
         connections_per_address_max=values["max.connections.per.ip"],
         tokens=DelegationTokenConfig(

@@ -17,10 +17,12 @@ class Unreachable(AdminError):
 
 
 class Refused(AdminError, RequestRefused):
-    """The cluster answered with an error of the Kafka protocol that no retry can change."""
+    """The cluster answered with an error of the Kafka protocol that no retry can change now."""
 
-    def __init__(self, failing: str, code: int, message: str | None) -> None:
-        RequestRefused.__init__(self, code, message or "", failing=failing)
+    def __init__(
+        self, failing: str, code: int, message: str | None, *, throttle_ms: int = 0
+    ) -> None:
+        RequestRefused.__init__(self, code, message or "", failing=failing, throttle_ms=throttle_ms)
         self.args = (f"{failing}: {explained(code, message)}",)
 
 

@@ -37,7 +37,13 @@ from quorum.transport.security.secret import Secret
 from quorum.transport.security.tls import VERSIONS, ClientAuth
 from quorum.transport.security.token_hmacs import DelegationTokenConfig
 from statemachine.features.features import level_of_release
-from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN, NO_OP_INTERVAL_MS
+from statemachine.limits import (
+    METADATA_VERSION_MAX,
+    METADATA_VERSION_MIN,
+    MUTATION_WINDOW_NUM,
+    MUTATION_WINDOW_SIZE_SECONDS,
+    NO_OP_INTERVAL_MS,
+)
 from statemachine.security.authorization import STANDARD_AUTHORIZER
 
 NODE_ID_MAX: Final = 2**31 - 1
@@ -335,6 +341,7 @@ AGE_MS_MAX: Final = 10 * 365 * 24 * 3_600_000
 RETENTION_BYTES_MAX: Final = 1 << 40
 CONNECTIONS_MAX: Final = 65_536
 PARTITIONS_MAX: Final = 100_000
+QUOTA_WINDOW_MAX: Final = 3_600
 REPLICATION_FACTOR_MAX: Final = 64
 SEGMENT_BYTES_MIN: Final = 64 * 1024
 FETCH_BYTES_MIN: Final = 4 * 1024
@@ -977,6 +984,23 @@ _ROWS: Final = (
         "The default number of partitions of a new topic.",
         default=1,
         highest=PARTITIONS_MAX,
+    ),
+    Setting(
+        "controller.quota.window.num",
+        INTEGER,
+        "The number of samples of a quota of controller mutations. Times the size of one, it is "
+        "the time whose partitions a client may create or delete at once.",
+        default=MUTATION_WINDOW_NUM,
+        highest=QUOTA_WINDOW_MAX,
+        only=Role.CONTROLLER,
+    ),
+    Setting(
+        "controller.quota.window.size.seconds",
+        INTEGER,
+        "The size of one such sample, in seconds.",
+        default=MUTATION_WINDOW_SIZE_SECONDS,
+        highest=QUOTA_WINDOW_MAX,
+        only=Role.CONTROLLER,
     ),
     Setting(
         "default.replication.factor",

@@ -36,6 +36,7 @@ from statemachine.commands import (
     ForgetDelegationTokens,
     ForgetMoves,
     FoundCluster,
+    MutationsAnswered,
     RegisterBroker,
     RegisterController,
 )
@@ -53,6 +54,7 @@ from statemachine.records.kafka_records import NoOp, UserScramCredential
 from statemachine.records.kafka_records import RegisterController as Registered
 from statemachine.security.delegation_tokens import has_expired_tokens
 from statemachine.slices import Slices, whole
+from statemachine.topics.mutation_quota import MutationQuotas
 from statemachine.vocabulary import LEVEL_NO_OP
 
 logger = logging.getLogger("controller")
@@ -132,6 +134,7 @@ class QuorumController:
         no_op_interval_ms: int = 0,
         later: Later | None = None,
         slice_us: int | None = None,
+        mutation_quotas: MutationQuotas | None = None,
     ) -> None:
         """`metadata_version`, `features` and `scram_credentials` found a new cluster.
         `no_op_interval_ms` without an append are followed by a NoOp; 0 is never. `later` continues
@@ -162,6 +165,9 @@ class QuorumController:
             on_control=self._on_control_record,
         )
         self._scheduler = Scheduler(self.image)
+        self._mutation_quotas = mutation_quotas or MutationQuotas()
+        self.throttled_mutations = 0
+        """Decisions that made a client wait for its quota of controller mutations."""
         self._deferred = DeferredEventQueue(self._loader)
         self._appender = RecordAppender(self._loader, self._deferred, clock)
         self._event_queue = ControllerEventQueue(later, slice_us)
@@ -276,6 +282,8 @@ class QuorumController:
             before_last = sum(len(batch.values) for batch in batches[:-1])
             if not self._quorum.accepts(len(batches[-1].values), after=before_last):
                 return self._reason_to_refuse()
+        self._count_mutations(decision)
+        if batches:
             pending.propose()
             decided = decision.decided
             # Its records go with the batches, one after the other.
@@ -284,11 +292,25 @@ class QuorumController:
             pending.appended(self.image.end_offset)
         return answer
 
+    def _count_mutations(self, decision: Decision) -> None:
+        """Count what a decision takes of a quota: it is carried out, or refused for the quota."""
+        if decision.tokens is not None:
+            self._mutation_quotas.record(decision.tokens)
+        if isinstance(decision.answer, MutationsAnswered) and decision.answer.throttled_until_ms:
+            self.throttled_mutations += 1
+
+    def ms_until(self, time_ms: int) -> int:
+        """Return the time left until a moment of this node's monotonic clock; 0 if it is over."""
+        return max(0, time_ms - self._clock())
+
     def _decide(self, command: Command) -> Slices[tuple[Decision, list[Batch] | None]]:
         """Decide a command and encode its records."""
         image, now_ms = self.image, self._wall_clock()
         end, level = image.end_offset, image.level or self._metadata_version
-        decision = yield from deciding(image, command, now_ms=now_ms, scheduler=self._scheduler)
+        mutations = self._mutation_quotas.at(self._clock())
+        decision = yield from deciding(
+            image, command, now_ms=now_ms, scheduler=self._scheduler, mutations=mutations
+        )
         batches = yield from batching(decision.records, level)
         if image.end_offset != end and isinstance(command, RegisterBroker):
             # A control record has moved the offset, which is to be the broker epoch.

@@ -9,6 +9,7 @@ state has its offset.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -34,6 +35,7 @@ from quorum.driver import Quorum
 from quorum.persistent_state import LISTENER_NAME
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode, RequestRefused
+from quorum.protocol.principal import KafkaPrincipal
 from quorum.transport.address import Address
 from quorum.transport.audit_log import Action, AuditLog, Requester
 from quorum.transport.long_responses import LongResponses
@@ -42,7 +44,7 @@ from quorum.transport.security.token_hmacs import (
     DelegationTokenConfig,
     DelegationTokens,
 )
-from statemachine.commands import Command, Done
+from statemachine.commands import Command, Done, MutationsAnswered
 from statemachine.image.image import Image
 from statemachine.security.authorization import Authorization
 from statemachine.security.authorizer import CLUSTER_NAME, Rule
@@ -103,7 +105,8 @@ class CapabilityHandler(Protocol):
         body: bytes,
         *,
         access: Access,
-        who: str,
+        principal: KafkaPrincipal,
+        client_id: str,
         stale: bool,
         timeout_ms: int,
     ) -> bytes:
@@ -331,6 +334,10 @@ class Service:
             )
         assert isinstance(given, kind), f"{given} answers {command}"
         return given
+
+    def throttle_time(self, answer: MutationsAnswered) -> timedelta:
+        """Return how long the client is to wait for its quota of controller mutations."""
+        return timedelta(milliseconds=self.controller.ms_until(answer.throttled_until_ms))
 
     def _audit(self, who: str, request: AuditedRequest, answer: object, end: int | None) -> None:
         """Log a request of `who` and its answer.

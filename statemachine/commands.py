@@ -706,11 +706,38 @@ class NewTopic(Struct, frozen=True, kw_only=True, gc=False):
     configs: tuple[tuple[str, str | None], ...] = ()
 
 
+class MutationClient(Struct, frozen=True, kw_only=True, gc=False):
+    """The client whose quota of controller mutations a command uses (KIP-599)."""
+
+    user: str
+    """The name of its principal."""
+    client_id: str
+    """Empty if it has none."""
+    is_strict: bool = True
+    """True if a quota that is used up refuses the command; False for old versions of a request,
+    whose clients do not know this error: the command is carried out, and its client waits."""
+
+
+QuotaOwner: TypeAlias = tuple[str, str]
+"""The user and the client id that a quota is counted for; an empty one stands for all of them."""
+
+
+class MutationTokens(Struct, frozen=True, gc=False):
+    """The tokens left in the bucket of a client (`statemachine.topics.mutation_quota`)."""
+
+    owner: QuotaOwner
+    tokens: float
+    at_ms: int
+    """When they were counted, by the monotonic clock of the controller."""
+
+
 class CreateTopics(Command, frozen=True, kw_only=True, gc=False):
     """Create topics, or with `validate_only` only check the request (api 19)."""
 
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
+    client: MutationClient | None = None
+    """Without it no quota applies."""
     default_partition_count: int = 1
     """`num.partitions`, for a count of -1."""
     default_replication_factor: int = 1
@@ -731,12 +758,24 @@ class CreatePartitions(Command, frozen=True, kw_only=True, gc=False):
 
     topics: tuple[MorePartitions, ...]
     validate_only: bool = False
+    client: MutationClient | None = None
+    """Without it no quota applies."""
 
 
 class DeleteTopics(Command, frozen=True, kw_only=True, gc=False):
     """Delete topics, each by name or by id (api 20)."""
 
     topics: tuple[str | UUID, ...]
+    client: MutationClient | None = None
+    """Without it no quota applies."""
+
+
+class MutationsAnswered(Answer, frozen=True, kw_only=True, gc=False):
+    """The answer to a command that uses a quota of controller mutations."""
+
+    throttled_until_ms: int = 0
+    """The time, by the clock of the controller, until which the client is to wait; 0 if it need
+    not."""
 
 
 class TopicCreated(Result, frozen=True, kw_only=True, gc=False):
@@ -748,7 +787,7 @@ class TopicCreated(Result, frozen=True, kw_only=True, gc=False):
     replication_factor: int = -1
 
 
-class TopicsCreated(Answer, frozen=True, kw_only=True, gc=False):
+class TopicsCreated(MutationsAnswered, frozen=True, kw_only=True, gc=False):
     """One result for each part of the request, in its order."""
 
     topics: tuple[TopicCreated, ...]
@@ -760,7 +799,7 @@ class PartitionsAdded(Result, frozen=True, kw_only=True, gc=False):
     name: str
 
 
-class PartitionsCreated(Answer, frozen=True, kw_only=True, gc=False):
+class PartitionsCreated(MutationsAnswered, frozen=True, kw_only=True, gc=False):
     """One result for each topic, in the order of the request."""
 
     topics: tuple[PartitionsAdded, ...]
@@ -773,7 +812,7 @@ class TopicDeleted(Result, frozen=True, kw_only=True, gc=False):
     topic_id: UUID | None
 
 
-class TopicsDeleted(Answer, frozen=True, kw_only=True, gc=False):
+class TopicsDeleted(MutationsAnswered, frozen=True, kw_only=True, gc=False):
     """One result for each part of the request, in its order."""
 
     topics: tuple[TopicDeleted, ...]
@@ -795,3 +834,5 @@ class Decision(Struct, frozen=True, gc=False):
     """
     decided: Mapping[int, PartitionRegistration] = {}
     """The partitions that the records change once, with their new values; for `replay_decided`."""
+    tokens: MutationTokens | None = None
+    """What it leaves of the quota of its client, once its records are appended."""

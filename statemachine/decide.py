@@ -25,18 +25,27 @@ from statemachine.reassignment.settings import limits
 from statemachine.security import acls, delegation_tokens, scram
 from statemachine.slices import Slices, whole
 from statemachine.topics import topics
+from statemachine.topics.mutation_quota import MutationView
 
 
 def decide(
-    image: Image, command: Command, *, now_ms: int = 0, scheduler: Scheduler | None = None
+    image: Image,
+    command: Command,
+    *,
+    now_ms: int = 0,
+    scheduler: Scheduler | None = None,
+    mutations: MutationView | None = None,
 ) -> Decision:
     """Return the decision on `command`. Changes neither the image nor the command.
 
     A read may fill the cache of decoded rows, which no result depends on. `now_ms` is the wall
     clock in milliseconds since 1970, for times that are displayed or compared with each other;
-    0 if unknown. `scheduler` keeps its queue between decisions.
+    0 if unknown. `scheduler` keeps its queue between decisions. `mutations` is the use of
+    the quotas of controller mutations, which the decision does not change either; without it none
+    applies.
     """
-    return whole(deciding(image, command, now_ms=now_ms, scheduler=scheduler))
+    work = deciding(image, command, now_ms=now_ms, scheduler=scheduler, mutations=mutations)
+    return whole(work)
 
 
 def decide_at_once(
@@ -56,10 +65,15 @@ def decide_at_once(
 
 
 def deciding(
-    image: Image, command: Command, *, now_ms: int = 0, scheduler: Scheduler | None = None
+    image: Image,
+    command: Command,
+    *,
+    now_ms: int = 0,
+    scheduler: Scheduler | None = None,
+    mutations: MutationView | None = None,
 ) -> Slices[Decision]:
     """Decide like `decide`, in slices. `image` must not change until the last slice."""
-    pending = PendingDecision(image, now_ms, scheduler)
+    pending = PendingDecision(image, now_ms, scheduler, mutations)
     answer = yield from _answer(pending, command)
     if pending.isr_changes is not None:
         return Decision(pending.isr_changes, answer)
@@ -71,16 +85,25 @@ def deciding(
         move_commands.end_moves(pending)
         yield from throttle.settle(pending)
     pending.check_epoch()
-    return Decision(tuple(pending.records), answer, pending.is_complete, pending.decided)
+    return Decision(
+        tuple(pending.records),
+        answer,
+        pending.is_complete,
+        pending.decided,
+        pending.mutation_budget.left,
+    )
 
 
 def _answer(pending: PendingDecision, command: Command) -> Slices[Any]:
     """Apply the rule of the command, which may answer in slices or at once."""
+    kept = pending
     if commands.is_dry_run(command):
-        pending = PendingDecision(pending.image, pending.now_ms)
-    answer = RULES[type(command)](pending, command)
+        kept = PendingDecision(pending.image, pending.now_ms, mutations=pending.mutations)
+    answer = RULES[type(command)](kept, command)
     if isinstance(answer, Generator):
         answer = yield from answer
+    # As in Kafka, a request of its protocol that only validates uses the quota.
+    pending.mutation_budget = kept.mutation_budget
     return answer
 
 

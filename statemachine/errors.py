@@ -50,6 +50,7 @@ class Error(Enum):
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, "no replica that is alive may lead"
     ELECTION_NOT_NEEDED = 84, "the partition already has such a leader"
     NO_REASSIGNMENT_IN_PROGRESS = 85, "the partition is not being reassigned"
+    THROTTLING_QUOTA_EXCEEDED = 89, "the sender's quota of changes is used up: it must wait"
     RESOURCE_NOT_FOUND = 91, "there is no such credential"
     DUPLICATE_RESOURCE = 92, "it is named twice, or the key belongs to another request"
     UNACCEPTABLE_CREDENTIAL = 93, "the credential is not allowed"

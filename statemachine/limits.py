@@ -35,6 +35,17 @@ BACKLOG_SCANNED_MAX: Final = 5_000
 QUOTA_NAME_BYTES_MAX: Final = 32_767
 """The length in UTF-8 of the name of a user, client or host with a quota."""
 
+MUTATION_WINDOW_NUM: Final = 11
+MUTATION_WINDOW_SIZE_SECONDS: Final = 1
+"""Kafka's defaults of `controller.quota.window.num` and `controller.quota.window.size.seconds`."""
+
+MUTATION_BUCKETS_MAX: Final = 10_000
+"""Clients whose use of a quota of controller mutations is remembered: about 3 MB. Beyond it, the
+one that has been idle longest begins anew."""
+
+MUTATION_BUCKETS_KEPT_MS: Final = 3_600_000
+"""How long a client must be idle to begin anew, as in Kafka."""
+
 ACL_TEXT_BYTES_MAX: Final = 32_767
 """Of the name, the principal and the host of an ACL, in UTF-8: old versions of the requests have 16
 bits for the length."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from uuid import UUID
 
+from statemachine.commands import MutationClient
 from statemachine.features.features import elr_in_force
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
@@ -25,6 +26,7 @@ from statemachine.reassignment.move import (
 from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.records import kafka_records, own_records
 from statemachine.records.isr_changes import IsrChanges
+from statemachine.topics.mutation_quota import MutationBudget, MutationView
 from statemachine.vocabulary import (
     DIRECTORY_LOST,
     DIRECTORY_MIGRATING,
@@ -47,8 +49,18 @@ _LOST: Final = DIRECTORY_LOST.int
 class PendingDecision:
     """An image, and the records of the command being decided on top of it."""
 
-    def __init__(self, image: Image, now_ms: int = 0, scheduler: Scheduler | None = None) -> None:
+    def __init__(
+        self,
+        image: Image,
+        now_ms: int = 0,
+        scheduler: Scheduler | None = None,
+        mutations: MutationView | None = None,
+    ) -> None:
         self.image = image
+        self.mutations = mutations
+        """The use of the quotas of controller mutations; None: no quota applies."""
+        self.mutation_budget = MutationBudget()
+        """The budget of the client whose command it is."""
         self.scheduler = scheduler or Scheduler()
         self.now_ms = now_ms
         """The wall clock, for times that are shown and for the lifetime of delegation tokens; 0 if
@@ -87,6 +99,12 @@ class PendingDecision:
         self.all_paused = image.all_paused
         """The pause of all moves after the records so far, or None."""
         self.has_waiting = False
+
+    def begin_mutations(self, client: MutationClient | None) -> MutationBudget:
+        """Return the budget of the client for the partitions that the command adds and removes."""
+        if client is not None and self.mutations is not None:
+            self.mutation_budget = self.mutations.budget(self.image, client)
+        return self.mutation_budget
 
     def take_records(self) -> list[kafka_records.Record]:
         """Return the records so far and begin anew, for what the caller records before them."""

@@ -17,7 +17,8 @@ from admin.capabilities.schema import (
     check_part,
 )
 from statemachine.commands import AlterClientQuotas, ClientQuotasAltered, QuotaChange, QuotaOp
-from statemachine.configs.quotas import CLIENT_ID, IP, USER, Match, QuotaFilter, describe_quotas
+from statemachine.configs.quota_precedence import CLIENT_ID, USER
+from statemachine.configs.quotas import IP, Match, QuotaFilter, describe_quotas
 from statemachine.errors import Refusal
 from statemachine.image.image import Image, QuotaHolder
 from statemachine.records.kafka_records import QuotaEntity

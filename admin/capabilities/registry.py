@@ -31,6 +31,7 @@ from admin.capabilities.schema import Context, Request, check, encode
 from admin.faults import Refused
 from controller.service import Service
 from quorum.protocol.errors import RequestRefused
+from quorum.protocol.principal import KafkaPrincipal
 from statemachine.errors import Error
 from statemachine.security.rights import Access
 
@@ -90,7 +91,10 @@ async def carry_out(request: Request[A], context: Context) -> A:
     try:
         answer: A = await request.answer(context)
     except RequestRefused as error:
-        raise Refused(request.failing(), error.code, error.reason) from error
+        throttle_ms = error.throttle_ms
+        raise Refused(
+            request.failing(), error.code, error.reason, throttle_ms=throttle_ms
+        ) from error
     return answer
 
 
@@ -100,7 +104,8 @@ async def handle(
     body: bytes,
     *,
     access: Access,
-    who: str,
+    principal: KafkaPrincipal,
+    client_id: str,
     stale: bool,
     timeout_ms: int,
 ) -> bytes:
@@ -117,7 +122,12 @@ async def handle(
     refusal = needs.refusal(access)
     if refusal is not None:
         raise Refused(request.failing(), needs.right.error.code, refusal)
-    answer = await carry_out(
-        request, Context(service=service, who=who, stale=stale, timeout_ms=timeout_ms)
+    context = Context(
+        service=service,
+        principal=principal,
+        client_id=client_id,
+        stale=stale,
+        timeout_ms=timeout_ms,
     )
+    answer = await carry_out(request, context)
     return await asyncio.to_thread(encode, answer) if is_long else encode(answer)

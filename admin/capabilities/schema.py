@@ -7,6 +7,7 @@ listener, its HTTP routes, its JSON and its row in `docs/capabilities.md` follow
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Self, TypeVar, get_args
 
 import msgspec
@@ -16,6 +17,7 @@ from admin.capabilities.needs import DESCRIBE_CLUSTER, Needs
 from admin.faults import Refused
 from controller.move_requests import new_key, wrong_key
 from quorum.protocol.errors import ErrorCode, RequestRefused
+from quorum.protocol.principal import KafkaPrincipal
 from statemachine import commands
 from statemachine.errors import Error, Refusal
 
@@ -178,12 +180,23 @@ class Context:
     """The node that answers a request, and for whom."""
 
     service: "Service"
-    who: str
-    """The principal of the request."""
+    principal: KafkaPrincipal
+    """The sender of the request."""
+    client_id: str
     stale: bool = False
     """True if this node may answer from its own state."""
     timeout_ms: int
     """The time that the client waits."""
+
+    @property
+    def who(self) -> str:
+        """The principal as text."""
+        return str(self.principal)
+
+    @property
+    def mutation_client(self) -> "commands.MutationClient":
+        """The client whose quota of controller mutations the request uses."""
+        return commands.MutationClient(user=self.principal.name, client_id=self.client_id)
 
     async def read(self, reading: "Callable[[Image], T | Refusal]") -> T:
         """Return what `reading` finds in the image; raises `RequestRefused` for a refusal."""
@@ -232,10 +245,11 @@ def refused(error: Error, reason: str) -> RequestRefused:
     return RequestRefused(error.code, reason)
 
 
-def check_part(result: commands.Result) -> None:
-    """Raise the refusal of the only part of a request."""
+def check_part(result: commands.Result, throttle_time: timedelta = timedelta(0)) -> None:
+    """Raise the refusal of the only part of a request, which may be to wait for so long."""
     if result.error is not Error.NONE:
-        raise refused(result.error, result.message)
+        throttle_ms = throttle_time // timedelta(milliseconds=1)
+        raise RequestRefused(result.error.code, result.message, throttle_ms=throttle_ms)
 
 
 def unless_refused(found: T | Refusal) -> T:

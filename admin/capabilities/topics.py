@@ -230,6 +230,7 @@ class CreateTopic(_OfTopic[CreatedTopic], frozen=True, kw_only=True):
         Error.INVALID_REPLICATION_FACTOR,
         Error.INVALID_REPLICA_ASSIGNMENT,
         Error.INVALID_CONFIG,
+        Error.THROTTLING_QUOTA_EXCEEDED,
     )
     STATUS_COMMAND = "metaquorum topics list"
 
@@ -256,9 +257,11 @@ class CreateTopic(_OfTopic[CreatedTopic], frozen=True, kw_only=True):
             validate_only=self.dry_run,
             default_partition_count=defaults.num_partitions,
             default_replication_factor=defaults.replication_factor,
+            client=None if self.dry_run else context.mutation_client,
         )
-        (found,) = (await context.service.carry_out(command, TopicsCreated, who=context.who)).topics
-        check_part(found)
+        answer = await context.service.carry_out(command, TopicsCreated, who=context.who)
+        (found,) = answer.topics
+        check_part(found, context.service.throttle_time(answer))
         return CreatedTopic(
             name=self.name,
             topic_id=None if self.dry_run else uuid_to_text(asked.topic_id),
@@ -275,16 +278,17 @@ class DeleteTopic(_OfTopic[ChangedTopic], frozen=True, kw_only=True):
     NEEDS = DELETE_TOPIC
     CHANGES = True
     ROUTES = (Route("DELETE", f"{BASE}/{{id}}", id="name"),)
-    ERRORS = (Error.UNKNOWN_TOPIC_OR_PARTITION,)
+    ERRORS = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.THROTTLING_QUOTA_EXCEEDED)
     STATUS_COMMAND = "metaquorum topics list"
 
     def failing(self) -> str:
         return f"topic {self.name} cannot be deleted"
 
     async def answer(self, context: Context) -> ChangedTopic:
-        command = DeleteTopics(topics=(self.name,))
-        (found,) = (await context.service.carry_out(command, TopicsDeleted, who=context.who)).topics
-        check_part(found)
+        command = DeleteTopics(topics=(self.name,), client=context.mutation_client)
+        answer = await context.service.carry_out(command, TopicsDeleted, who=context.who)
+        (found,) = answer.topics
+        check_part(found, context.service.throttle_time(answer))
         return ChangedTopic(name=self.name, dry_run=False)
 
 
@@ -305,6 +309,7 @@ class AddPartitions(_OfTopic[ChangedTopic], frozen=True, kw_only=True):
         Error.UNKNOWN_TOPIC_OR_PARTITION,
         Error.INVALID_PARTITIONS,
         Error.INVALID_REPLICA_ASSIGNMENT,
+        Error.THROTTLING_QUOTA_EXCEEDED,
     )
     STATUS_COMMAND = "metaquorum topics list"
 
@@ -315,11 +320,11 @@ class AddPartitions(_OfTopic[ChangedTopic], frozen=True, kw_only=True):
         more = MorePartitions(
             name=self.name, count=self.total, assignments=self.assignments or None
         )
-        command = CreatePartitions(topics=(more,), validate_only=self.dry_run)
-        (found,) = (
-            await context.service.carry_out(command, PartitionsCreated, who=context.who)
-        ).topics
-        check_part(found)
+        client = None if self.dry_run else context.mutation_client
+        command = CreatePartitions(topics=(more,), validate_only=self.dry_run, client=client)
+        answer = await context.service.carry_out(command, PartitionsCreated, who=context.who)
+        (found,) = answer.topics
+        check_part(found, context.service.throttle_time(answer))
         return ChangedTopic(name=self.name, dry_run=self.dry_run)
 
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from admin.client.retrying_client import Call, Verdict, verdict_of
 from quorum.protocol.apis import ApiKey
-from statemachine.configs.quotas import CLIENT_ID, IP, USER, Match
+from statemachine.configs.quota_precedence import CLIENT_ID, USER
+from statemachine.configs.quotas import IP, Match
 
 _DISPLAYED: Final[Mapping[str, str]] = MappingProxyType(
     {USER: "user", CLIENT_ID: "client", IP: "ip"}

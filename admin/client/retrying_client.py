@@ -9,6 +9,7 @@ made, only if that is certain.
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Final
 
 from admin.client.channels import Channels, Fill, Form, NoResponse, Response
@@ -237,7 +238,12 @@ class RetryingClient:
                 if not verdict.code or (repeated and verdict.code == call.done_before):
                     return response
                 if verdict.code not in TRANSIENT:
-                    raise Refused(call.failing, verdict.code, verdict.message)
+                    raise Refused(
+                        call.failing,
+                        verdict.code,
+                        verdict.message,
+                        throttle_ms=_throttle_ms(response.value),
+                    )
                 repeated |= verdict.code == ErrorCode.REQUEST_TIMED_OUT and not verdict.is_undone
                 failed.answered.add(address)
                 failed.is_undone = verdict.is_undone
@@ -278,6 +284,11 @@ class RetryingClient:
         if len(self.bootstrap) == 1:
             return max(ATTEMPT_MS, left_ms * 3 // 4)
         return ATTEMPT_MS << min(attempt // len(self.bootstrap), 16)
+
+
+def _throttle_ms(response: Any) -> int:
+    throttle_time: timedelta = getattr(response, "throttle_time", timedelta(0))
+    return throttle_time // timedelta(milliseconds=1)
 
 
 def _last_word_ms(within_ms: int) -> int:

@@ -96,7 +96,8 @@ class Gateway:
             response = decode_response(ApiKey.CAPABILITY, _VERSION, response)
         code = int(response.error_code)
         if code:
-            raise Refused(request.failing(), code, response.error_message)
+            throttle_ms = response.throttle_time // timedelta(milliseconds=1)
+            raise Refused(request.failing(), code, response.error_message, throttle_ms=throttle_ms)
         return schema.decode_answer(type(request), response.body)
 
     def check(self, request: Request[Any], caller: Caller) -> None:

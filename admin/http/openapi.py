@@ -43,7 +43,7 @@ _STATUSES: Final[Mapping[str, str]] = {
     "404": "What it names does not exist",
     "409": "The state of the cluster does not allow it",
     "422": "The idempotency key belongs to another request",
-    "429": "Too many requests, or too large ones, are under way",
+    "429": "Too many or too large requests are under way, or a quota of the sender is used up",
     "503": "No controller is active; retry",
     "504": "No answer in time; a change may have been made",
 }

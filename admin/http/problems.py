@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from difflib import get_close_matches
+from math import ceil
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -47,6 +48,7 @@ _STATUS: Final[Mapping[int, int]] = MappingProxyType(
         ErrorCode.TOPIC_ALREADY_EXISTS: 409,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED: 403,
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED: 403,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED: 429,
     }
 )
 """The HTTP status of a refusal that is not the fault of the request: 400 for all others."""
@@ -161,9 +163,8 @@ def _problem(request: web.Request, error: Exception) -> Problem:
         case Problem():
             # An unknown action looks like an id.
             return error if error.status != 400 else _no_action(request) or error
-        case Refused(code=code):
-            status, is_late = _STATUS.get(code, 400), code == ErrorCode.REQUEST_TIMED_OUT
-            return kafka_problem(status, "Refused", str(error), code, retriable=is_late)
+        case Refused():
+            return _refused(error)
         case NotAllowed():
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             return kafka_problem(403, "Not authorized", str(error), code)
@@ -177,6 +178,15 @@ def _problem(request: web.Request, error: Exception) -> Problem:
             # The path as it came: decoded, it may have line breaks.
             logger.error("failed at %s %s", request.method, request.raw_path, exc_info=error)
             return Problem(500, "Internal error", "the controller failed; see its log")
+
+
+def _refused(error: Refused) -> Problem:
+    retriable = error.code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    status = _STATUS.get(error.code, 400)
+    problem = kafka_problem(status, "Refused", str(error), error.code, retriable=retriable)
+    if error.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+        problem.headers = {"Retry-After": str(max(1, ceil(error.throttle_ms / 1_000)))}
+    return problem
 
 
 def _unanswered(request: web.Request, error: NoAnswer) -> Problem:

@@ -24,6 +24,8 @@ def controller_samples(
     yield Sample(f"{_CONTROLLER}activecontrollercount", int(controller.is_active))
     yield Sample(f"{_CONTROLLER}lastappliedrecordoffset", image.end_offset - 1)
     yield Sample(f"{_CONTROLLER}lastcommittedrecordoffset", controller.committed - 1)
+    throttled = controller.throttled_mutations
+    yield Sample("quorum_throttled_mutation_requests_total", throttled)
     yield from _cluster(image)
     yield from _moves(image)
     if health is not None:

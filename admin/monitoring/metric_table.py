@@ -216,6 +216,13 @@ _ROWS: Final = (
         "Partitions with fewer replicas in sync than min.insync.replicas. Counted together with "
         "the metric above.",
     ),
+    Metric(
+        "quorum_throttled_mutation_requests_total",
+        _COUNTER,
+        Scope.CONTROLLERS,
+        "Requests to create or delete topics or partitions for which this node, as the active "
+        "controller, made the client wait: its `controller_mutation_rate` was used up.",
+    ),
     # --- moves ----------------------------------------------------------------------------------
     Metric(
         "reassignment_moves",

@@ -151,7 +151,10 @@ def _respond(request: InboundRequest, message: Any, forwarded: Forwarded, answer
         _refuse(request, message, ErrorCode.UNKNOWN_SERVER_ERROR, reason)
         return
     try:
-        request.respond(unwrap_response(forwarded, data))
+        body = unwrap_response(forwarded, data)
+        # The controller leaves it to the broker, whose client it is.
+        request.throttle(codec.throttle_ms(request.api_key, request.api_version, body))
+        request.respond(body)
     except Malformed as malformed:
         logger.error("Invalid response from the controller: %s", malformed)
         reason = "the response of the controller is malformed"

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -42,13 +43,15 @@ async def carry_out_capability(request: KafkaRequest, service: Service) -> Any:
             message.name,
             message.body,
             access=service.authorization.access(request.requester),
-            who=str(request.principal),
+            principal=request.principal,
+            client_id=request.client_id or "",
             stale=message.stale,
             timeout_ms=request.timeout_ms,
         )
     except RequestRefused as refused:
         # The client says itself what failed; only the reason travels.
-        return refuse(request, refused.code, refused.reason)
+        throttle_time = timedelta(milliseconds=refused.throttle_ms)
+        return refuse(request, refused.code, refused.reason, throttle_time=throttle_time)
     return request.respond(**error_fields(0, "", body=body))
 
 

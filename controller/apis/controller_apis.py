@@ -28,7 +28,7 @@ from controller.service import NotActive, Service
 from quorum.discovery.discover_brokers import DiscoverBrokersService
 from quorum.protocol.api_versions import Features, write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
-from quorum.protocol.codec import decode_request
+from quorum.protocol.codec import decode_request, throttle_ms
 from quorum.protocol.envelope import Forwarded, Reason, Unreadable, unwrap, write_refusal
 from quorum.protocol.errors import ErrorCode, Malformed
 from quorum.protocol.extension import Extension, extension_of
@@ -141,7 +141,11 @@ class ControllerApis:
             reason = Reason(str(not_active), not_active.reason.may_be_done)
             _refuse_envelope(inbound, extension, ErrorCode.NOT_CONTROLLER, reason)
         else:
-            inbound.respond(encode(request, payload))
+            body = encode(request, payload)
+            if request.envelope_id is None:
+                # The node that forwarded an envelope throttles its client itself.
+                inbound.throttle(throttle_ms(request.api_key, request.version, body))
+            inbound.respond(body)
 
     async def _payload(self, request: KafkaRequest, *, is_full: bool) -> Any:
         """Return the response; raises `NotActive` for a request in an envelope."""

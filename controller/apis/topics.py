@@ -1,18 +1,22 @@
 """CreateTopics (19), DeleteTopics (20) and CreatePartitions (37)."""
 
 import random
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
 from uuid import UUID
 
 from controller.apis.access import access_of, refused
 from controller.apis.request import KafkaRequest, outcome
 from controller.service import Service
+from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
 from statemachine.commands import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     MorePartitions,
+    MutationClient,
     NewTopic,
     PartitionsAdded,
     PartitionsCreated,
@@ -34,6 +38,11 @@ from statemachine.security.rights import (
     Access,
 )
 
+_STRICT_SINCE: Final[Mapping[int, int]] = MappingProxyType(
+    {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+)
+"""The version from which on a quota of controller mutations refuses a request (KIP-599)."""
+
 # An id only has to differ from all others: replay takes it from the record.
 _ids = random.SystemRandom()
 
@@ -49,6 +58,7 @@ async def create_topics(request: KafkaRequest, service: Service) -> Any:
         validate_only=request.message.validate_only,
         default_partition_count=service.defaults.num_partitions,
         default_replication_factor=service.defaults.replication_factor,
+        client=_client(request),
     )
     answer = await service.carry_out(command, TopicsCreated, who=str(request.principal))
     decided = iter(answer.topics)
@@ -58,7 +68,10 @@ async def create_topics(request: KafkaRequest, service: Service) -> Any:
         else refused(TopicCreated, access, CREATE_TOPIC, each.name, name=each.name)
         for each in asked
     ]
-    return request.respond(topics=[_created(each, is_shown=each.name in shown) for each in results])
+    return request.respond(
+        throttle_time=service.throttle_time(answer),
+        topics=[_created(each, is_shown=each.name in shown) for each in results],
+    )
 
 
 def _created(result: TopicCreated, *, is_shown: bool) -> dict[str, Any]:
@@ -78,11 +91,15 @@ async def delete_topics(request: KafkaRequest, service: Service) -> Any:
     kept: dict[str | UUID, TopicDeleted] = {}
     if not access.may(DELETE_CLUSTER, is_told=False):
         kept = await _not_deletable(asked, access, service)
-    command = DeleteTopics(topics=tuple(each for each in asked if each not in kept))
+    command = DeleteTopics(
+        topics=tuple(each for each in asked if each not in kept), client=_client(request)
+    )
     answer = await service.carry_out(command, TopicsDeleted, who=str(request.principal))
     decided = iter(answer.topics)
     results = [kept[each] if each in kept else next(decided) for each in asked]
-    return request.respond(responses=map(outcome, results))
+    return request.respond(
+        throttle_time=service.throttle_time(answer), responses=map(outcome, results)
+    )
 
 
 async def _not_deletable(
@@ -133,6 +150,7 @@ async def create_partitions(request: KafkaRequest, service: Service) -> Any:
     command = CreatePartitions(
         topics=tuple(_more_partitions(each) for each in asked if each.name in allowed),
         validate_only=request.message.validate_only,
+        client=_client(request),
     )
     answer = await service.carry_out(command, PartitionsCreated, who=str(request.principal))
     decided = iter(answer.topics)
@@ -143,7 +161,18 @@ async def create_partitions(request: KafkaRequest, service: Service) -> Any:
         else refused(PartitionsAdded, access, ALTER_TOPIC, name, name=name)
         for name in dict.fromkeys(each.name for each in asked)
     ]
-    return request.respond(results=map(outcome, results))
+    return request.respond(
+        throttle_time=service.throttle_time(answer), results=map(outcome, results)
+    )
+
+
+def _client(request: KafkaRequest) -> MutationClient:
+    """Return the client whose quota the request uses."""
+    return MutationClient(
+        user=request.principal.name,
+        client_id=request.client_id or "",
+        is_strict=request.version >= _STRICT_SINCE[request.api_key],
+    )
 
 
 def _more_partitions(topic: Any) -> MorePartitions:

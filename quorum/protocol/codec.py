@@ -90,6 +90,21 @@ def response_schema(api_key: int, version: int) -> "type[ResponsePayload]":
     return response_class(api_key, version)
 
 
+def throttle_ms(api_key: int, version: int, body: Data) -> int:
+    """Return how long the receiver of this response body is to wait; 0 if it need not.
+
+    Raises `UnsupportedVersion`. The time is the first field of every response that has it.
+    """
+    if not _begins_with_throttle_time(api_key, version):
+        return 0
+    return max(0, int.from_bytes(body[:4], "big", signed=True))
+
+
+@cache
+def _begins_with_throttle_time(api_key: int, version: int) -> bool:
+    return fields(response_schema(api_key, version))[0].name == "throttle_time"
+
+
 class HeaderFlexibility(NamedTuple):
     """True if the header of a request, and of its response, ends with tagged fields (KIP-482)."""
 

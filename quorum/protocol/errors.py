@@ -56,6 +56,7 @@ class ErrorCode(IntEnum):
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
     ELECTION_NOT_NEEDED = 84
     INVALID_RECORD = 87
+    THROTTLING_QUOTA_EXCEEDED = 89
     RESOURCE_NOT_FOUND = 91
     DUPLICATE_RESOURCE = 92
     INVALID_UPDATE_VERSION = 95
@@ -91,11 +92,13 @@ def error_name(code: int) -> str:
 class RequestRefused(Exception):
     """A request that is answered with an error code of the protocol.
 
-    `reason` is the message beside the code; `words` says as well what failed.
+    `reason` is the message beside the code; `words` says as well what failed. `throttle_ms` is how
+    long the client is to wait for its quota.
     """
 
-    def __init__(self, code: int, reason: str, *, failing: str = "") -> None:
+    def __init__(self, code: int, reason: str, *, failing: str = "", throttle_ms: int = 0) -> None:
         self.code = code
+        self.throttle_ms = throttle_ms
         self.reason = reason
         self.words = ": ".join(each for each in (failing, reason) if each)
         super().__init__(self.words)

@@ -133,6 +133,14 @@ class InboundRequest:
         flexible = header_flexibility(self.api_key, self.api_version).response
         self.answer(body, flexible=flexible)
 
+    def throttle(self, for_ms: int) -> None:
+        """Take no further request of its connection for so long, as Kafka mutes a client.
+
+        The answer to this one, and to others that were taken before, still leave.
+        """
+        if for_ms > 0:
+            self._connection.throttle(for_ms)
+
     def respond_nothing(self) -> None:
         """Complete the request without a response, for a Produce with acks=0; exactly once."""
         assert self.answer_parts is None, f"{self} was answered twice"
@@ -243,6 +251,8 @@ class InboundConnection(asyncio.BufferedProtocol):
         self._active_ms: int | None = None
         self._stalled_ms: int | None = None
         self._unread_bytes = 0
+        self._throttle: asyncio.TimerHandle | None = None
+        """Ends the time in which no request is taken; None outside of it."""
 
     # asyncio.BufferedProtocol
 
@@ -305,6 +315,8 @@ class InboundConnection(asyncio.BufferedProtocol):
             self._terms.refusal_log.cut_off(self.peer, reason)
         if self._session is not None:
             self._session.close()
+        if self._throttle is not None:
+            self._throttle.cancel()
         self.is_open = False
         self._transport = None
         self._forget_requests()
@@ -375,6 +387,20 @@ class InboundConnection(asyncio.BufferedProtocol):
         if not self.is_open or self.is_served_first or self._pending:
             return False
         return not self.has_asked or self.used_at_seconds < used_before_seconds
+
+    def throttle(self, for_ms: int) -> None:
+        """Take no request for so long, or until a later end that was set before."""
+        end = self._loop.time() + for_ms / 1_000
+        if not self.is_open or (self._throttle is not None and self._throttle.when() >= end):
+            return
+        if self._throttle is not None:
+            self._throttle.cancel()
+        self._throttle = self._loop.call_at(end, self._on_throttle_end)
+        self._mind_reading()
+
+    def _on_throttle_end(self) -> None:
+        self._throttle = None
+        self._pump()
 
     def on_turn(self) -> None:
         self._waits_for_turn = False
@@ -709,6 +735,7 @@ class InboundConnection(asyncio.BufferedProtocol):
             and not self._is_unread
             and not self._waits_for_turn
             and not self._waits_for_room
+            and self._throttle is None
             and len(self._pending) < self._limits.requests_in_flight_max
             and self._small_bytes <= SMALL_REQUESTS_BYTES_MAX
             and self._out_bytes <= self._limits.outgoing_bytes_pause

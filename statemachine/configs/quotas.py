@@ -23,14 +23,13 @@ from statemachine.commands import (
     QuotaOp,
 )
 from statemachine.configs.definitions import INT_MAX, LONG_MAX
+from statemachine.configs.quota_precedence import CLIENT_ID, CONTROLLER_MUTATION_RATE, USER
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image, QuotaHolder, quota_holder
 from statemachine.limits import QUOTA_NAME_BYTES_MAX
 from statemachine.pending_decision import PendingDecision
 from statemachine.records import kafka_records
 
-USER: Final = "user"
-CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 TYPES: Final = (USER, CLIENT_ID, IP)
 
@@ -47,7 +46,7 @@ _Rates: TypeAlias = Mapping[str, int | None]
 _OF_CLIENTS: Final[_Rates] = MappingProxyType(
     {
         "consumer_byte_rate": LONG_MAX,
-        "controller_mutation_rate": None,
+        CONTROLLER_MUTATION_RATE: None,
         "producer_byte_rate": LONG_MAX,
         "request_percentage": None,
     }

@@ -18,6 +18,7 @@ from statemachine.commands import (
     CreateTopics,
     DeleteTopics,
     MorePartitions,
+    MutationClient,
     NewTopic,
     PartitionsAdded,
     PartitionsCreated,
@@ -39,16 +40,18 @@ from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment.target import assignment_refusal
 from statemachine.records import kafka_records
 from statemachine.slices import CONFIGURED_US, CREATED_US, PASSED_US, Slices
+from statemachine.topics.mutation_quota import MutationBudget
 from statemachine.topics.placement import place
 from statemachine.vocabulary import TOPIC_RESOURCE, Replicas
 
 
 class _NewPartitions:
-    """The new partitions of one request, which share a limit."""
+    """The new partitions of one request, which share a limit and the quota of the client."""
 
-    def __init__(self, pending: PendingDecision) -> None:
+    def __init__(self, pending: PendingDecision, client: MutationClient | None) -> None:
         self.pending = pending
         self.left = CREATED_PARTITIONS_MAX
+        self.budget = pending.begin_mutations(client)
 
     def refusal(self, count: int) -> Refusal | None:
         """Return the reason to refuse so many more partitions, or None."""
@@ -123,7 +126,8 @@ def create_topics(pending: PendingDecision, command: CreateTopics) -> Slices[Top
     for topic in command.topics:
         answers.append((yield from creation.create(topic)))
         yield CREATED_US
-    return TopicsCreated(topics=tuple(answers))
+    until_ms = creation.partitions.budget.throttled_until_ms
+    return TopicsCreated(topics=tuple(answers), throttled_until_ms=until_ms)
 
 
 class _Creation:
@@ -134,13 +138,16 @@ class _Creation:
         self.command = command
         self.names: set[str] = set()
         self.topic_ids: set[UUID] = set()
-        self.partitions = _NewPartitions(pending)
+        self.partitions = _NewPartitions(pending, command.client)
 
     def create(self, topic: NewTopic) -> Slices[TopicCreated]:
         """Record one topic, or refuse it."""
         assignment: Sequence[Replicas] | Refusal | None = self._identity_refusal(topic)
         if assignment is None:
             assignment = yield from self._assignment(topic)
+        if not isinstance(assignment, Refusal):
+            # As in Kafka, only a topic that would be created uses the quota.
+            assignment = self.partitions.budget.take(len(assignment)) or assignment
         if isinstance(assignment, Refusal):
             return TopicCreated.from_refusal(assignment, name=topic.name)
         self.names.add(topic.name)
@@ -225,7 +232,7 @@ def create_partitions(
     pending: PendingDecision, command: CreatePartitions
 ) -> Slices[PartitionsCreated]:
     """Add the missing partitions to each topic, or refuse them (KIP-195)."""
-    partitions = _NewPartitions(pending)
+    partitions = _NewPartitions(pending, command.client)
     times = Counter(asked.name for asked in command.topics)
     answers = []
     for name, asked in {asked.name: asked for asked in command.topics}.items():
@@ -238,7 +245,8 @@ def create_partitions(
             answers.append(PartitionsAdded(name=name))
         else:
             answers.append(PartitionsAdded.from_refusal(refusal, name=name))
-    return PartitionsCreated(topics=tuple(answers))
+    until_ms = partitions.budget.throttled_until_ms
+    return PartitionsCreated(topics=tuple(answers), throttled_until_ms=until_ms)
 
 
 def _grown(partitions: _NewPartitions, asked: MorePartitions) -> Slices[Refusal | None]:
@@ -247,10 +255,13 @@ def _grown(partitions: _NewPartitions, asked: MorePartitions) -> Slices[Refusal 
     if topic is None:
         unknown = f"there is no topic {asked.name}"
         return Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown)
-    refusal = _count_refusal(topic, asked, partitions)
+    first, factor = len(topic.partitions), _replication_factor(topic)
+    # As in Kafka, partitions use the quota even if they cannot be placed.
+    refusal = _count_refusal(topic, asked, partitions) or partitions.budget.take(
+        asked.count - first
+    )
     if refusal is not None:
         return refusal
-    first, factor = len(topic.partitions), _replication_factor(topic)
     assignment = yield from (
         partitions.placed(topic.topic_id, asked.count - first, factor, first=first)
         if asked.assignments is None
@@ -329,14 +340,15 @@ def replicas_refusal(pending: PendingDecision, number: int, replicas: Replicas) 
 
 def delete_topics(pending: PendingDecision, command: DeleteTopics) -> Slices[TopicsDeleted]:
     """Delete or refuse each topic."""
+    budget = pending.begin_mutations(command.client)
     answers = []
     for asked in command.topics:
-        answers.append(_deleted(pending, asked))
+        answers.append(_deleted(pending, asked, budget))
         yield CONFIGURED_US
-    return TopicsDeleted(topics=tuple(answers))
+    return TopicsDeleted(topics=tuple(answers), throttled_until_ms=budget.throttled_until_ms)
 
 
-def _deleted(pending: PendingDecision, asked: str | UUID) -> TopicDeleted:
+def _deleted(pending: PendingDecision, asked: str | UUID, budget: MutationBudget) -> TopicDeleted:
     message = f"there is no topic {asked}"
     if isinstance(asked, str):
         topic = pending.image.topic_named(asked)
@@ -350,6 +362,9 @@ def _deleted(pending: PendingDecision, asked: str | UUID) -> TopicDeleted:
         )
     if topic is None or topic.topic_id in pending.deleted:
         return unknown
+    refusal = budget.take(len(topic.partitions))
+    if refusal is not None:
+        return TopicDeleted.from_refusal(refusal, name=topic.name, topic_id=topic.topic_id)
     pending.delete_topic(topic)
     pending.records.append(kafka_records.RemoveTopic(topic_id=topic.topic_id))
     return TopicDeleted(name=topic.name, topic_id=topic.topic_id)
