@@ -132,11 +132,10 @@ class MutationBudget:
 
     @property
     def _wait_ms(self) -> int:
-        if self._rate <= 0:
-            # Only a log that others have written has such a quota.
-            return THROTTLE_MS_MAX
-        # As Java rounds.
-        return min(THROTTLE_MS_MAX, floor(-self._tokens / self._rate * 1_000 + 0.5))
+        # Only a log that others have written has a quota of 0 or less.
+        wait_ms = -self._tokens / self._rate * 1_000 if self._rate > 0 else inf
+        # Rounded as Java rounds.
+        return THROTTLE_MS_MAX if wait_ms >= THROTTLE_MS_MAX else floor(wait_ms + 0.5)
 
     def _refuse(self) -> Refusal:
         wait_ms = self._wait_ms
