@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -87,3 +88,25 @@ async def test_partitions_with_a_problem_are_asked_for(tmp_path: Path) -> None:
         )
         data = json.loads((await run(node, "describe", "--under-min-isr", "-o", "json")).stdout)
         assert [each["name"] for each in data["topics"]] == ["few", "gone"]
+
+
+async def test_a_used_up_quota_is_one_sentence(tmp_path: Path) -> None:
+    """KIP-599: whose quota it is, and when to try again."""
+    async with a_controller(tmp_path) as node:
+        await join(node.controller, 101)
+        quota = ("quotas", "alter", "--user", "ANONYMOUS", "--set", "controller_mutation_rate=0.01")
+        words = [*quota, "--bootstrap-controller", str(node.address)]
+        assert (await asyncio.to_thread(CliRunner().invoke, group, words)).exit_code == 0
+        create = ("--partitions", "10", "--replication-factor", "1")
+        assert (await run(node, "create", "a", *create)).exit_code == 0
+        for refused, failing in (
+            (await run(node, "create", "b", *create), "topic b cannot be created"),
+            (await run(node, "delete", "a", "--yes"), "topic a cannot be deleted"),
+        ):
+            assert refused.exit_code == 1
+            assert re.fullmatch(
+                f"Error: {failing}: the quota of user ANONYMOUS is used up "
+                r"\(controller_mutation_rate=0.01 partitions a second\); try again in 9\d\d\.\d s "
+                r"\(THROTTLING_QUOTA_EXCEEDED\)\n",
+                refused.stderr,
+            ), refused.stderr

@@ -134,3 +134,33 @@ async def test_what_is_wrong_is_said_in_one_sentence(
     before = (await http.get(f"{TOPICS}/t")).body
     check_problem(await http._send(method, f"{TOPICS}{path}", json=body), status, words)
     assert (await http.get(f"{TOPICS}/t")).body == before
+
+
+async def test_a_used_up_quota_is_said_with_the_time_to_wait(http: Http) -> None:
+    """KIP-599: 429 with Retry-After; a dry run does not use the quota."""
+    quota = {"entity": {"user": "ANONYMOUS"}, "set": {"controller_mutation_rate": 0.01}}
+    assert (await http._send("PATCH", "/v1/quotas", json=quota)).status == 200
+    asked = {"name": "t", "partitions": 10, "replication_factor": 1}
+    for _ in range(3):
+        assert (await http.post(f"{TOPICS}?dry_run=true", asked)).status == 200
+    assert (await http.post(TOPICS, asked)).status == 201
+    more = {"total": 11}
+    for method, path, body in (
+        ("POST", TOPICS, {**asked, "name": "u"}),
+        ("PUT", f"{TOPICS}/t/partitions", more),
+        ("DELETE", f"{TOPICS}/t", None),
+    ):
+        async with http.client.request(method, path, json=body) as response:
+            problem = await response.json(content_type=None)
+            assert response.status == 429
+            # 10 partitions, of which 0.11 were free.
+            assert 900 < int(response.headers["Retry-After"]) <= 989
+        assert problem["kafka_error"] == "THROTTLING_QUOTA_EXCEEDED"
+        assert problem["retriable"] is True
+        check_problem(
+            await http._send(method, path, json=body),
+            429,
+            "the quota of user ANONYMOUS is used up (controller_mutation_rate=0.01 partitions",
+        )
+    dry = await http._send("PUT", f"{TOPICS}/t/partitions?dry_run=true", json=more)
+    assert dry.status == 200

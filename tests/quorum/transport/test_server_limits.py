@@ -40,6 +40,45 @@ def test_requests_beyond_the_limit_wait_unread_until_others_are_answered(run: Ru
     run(test())
 
 
+def test_a_throttled_connection_is_not_read_and_its_answers_leave(run: Run) -> None:
+    """KIP-219: the answer leaves at once, and the client is muted afterwards."""
+
+    async def test() -> None:
+        handler = Handler()
+        async with serving(handler, CLOCK, ServerLimits()) as (_, port), peer_of(port) as peer:
+            peer.write(vote(1, b"park") + vote(2, b"park"))
+            await handler.until_parked(2)
+            first, second = handler.parked
+            first.throttle(3_600_000)
+            # A shorter time does not end the longer one.
+            first.throttle(1)
+            first.respond(b"1")
+            assert await peer.take_frame() == answer_to(1, b"1")[4:]
+            peer.write(vote(3))
+            second.respond(b"2")
+            assert await peer.take_frame() == answer_to(2, b"2")[4:]
+            await is_served(port)
+            assert [each.correlation_id for each in handler.seen] == [1, 2, 99]
+            assert not first.is_gone
+
+    run(test())
+
+
+def test_a_throttled_connection_is_served_again(run: Run) -> None:
+    async def test() -> None:
+        handler = Handler()
+        async with serving(handler, CLOCK, ServerLimits()) as (_, port), peer_of(port) as peer:
+            peer.write(vote(1, b"park"))
+            await handler.until_parked(1)
+            handler.parked[0].throttle(20)
+            handler.parked[0].respond(b"1")
+            peer.write(vote(2))
+            for n, body in ((1, b"1"), (2, b"")):
+                assert await peer.take_frame() == answer_to(n, body)[4:]
+
+    run(test())
+
+
 def test_a_peer_that_reads_slowly_is_served_slowly(run: Run) -> None:
     async def test() -> None:
         answered: list[int] = []
