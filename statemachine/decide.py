@@ -73,7 +73,8 @@ def deciding(
     mutations: MutationView | None = None,
 ) -> Slices[Decision]:
     """Decide like `decide`, in slices. `image` must not change until the last slice."""
-    pending = PendingDecision(image, now_ms, scheduler, mutations)
+    pending = PendingDecision(image, now_ms, scheduler)
+    pending.mutations = mutations
     answer = yield from _answer(pending, command)
     if pending.isr_changes is not None:
         return Decision(pending.isr_changes, answer)
@@ -85,20 +86,17 @@ def deciding(
         move_commands.end_moves(pending)
         yield from throttle.settle(pending)
     pending.check_epoch()
-    return Decision(
-        tuple(pending.records),
-        answer,
-        pending.is_complete,
-        pending.decided,
-        pending.mutation_budget.left,
-    )
+    budget = pending.mutation_budget
+    left = None if budget is None else budget.left
+    return Decision(tuple(pending.records), answer, pending.is_complete, pending.decided, left)
 
 
 def _answer(pending: PendingDecision, command: Command) -> Slices[Any]:
     """Apply the rule of the command, which may answer in slices or at once."""
     kept = pending
     if commands.is_dry_run(command):
-        kept = PendingDecision(pending.image, pending.now_ms, mutations=pending.mutations)
+        kept = PendingDecision(pending.image, pending.now_ms)
+        kept.mutations = pending.mutations
     answer = RULES[type(command)](kept, command)
     if isinstance(answer, Generator):
         answer = yield from answer

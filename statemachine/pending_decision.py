@@ -49,18 +49,13 @@ _LOST: Final = DIRECTORY_LOST.int
 class PendingDecision:
     """An image, and the records of the command being decided on top of it."""
 
-    def __init__(
-        self,
-        image: Image,
-        now_ms: int = 0,
-        scheduler: Scheduler | None = None,
-        mutations: MutationView | None = None,
-    ) -> None:
+    mutations: MutationView | None = None
+    """The use of the quotas of controller mutations; None: no quota applies."""
+    mutation_budget: MutationBudget | None = None
+    """The budget of the client whose command it is, once the rule has begun to use it."""
+
+    def __init__(self, image: Image, now_ms: int = 0, scheduler: Scheduler | None = None) -> None:
         self.image = image
-        self.mutations = mutations
-        """The use of the quotas of controller mutations; None: no quota applies."""
-        self.mutation_budget = MutationBudget()
-        """The budget of the client whose command it is."""
         self.scheduler = scheduler or Scheduler()
         self.now_ms = now_ms
         """The wall clock, for times that are shown and for the lifetime of delegation tokens; 0 if
@@ -102,9 +97,11 @@ class PendingDecision:
 
     def begin_mutations(self, client: MutationClient | None) -> MutationBudget:
         """Return the budget of the client for the partitions that the command adds and removes."""
+        budget = MutationBudget()
         if client is not None and self.mutations is not None:
-            self.mutation_budget = self.mutations.budget(self.image, client)
-        return self.mutation_budget
+            budget = self.mutations.budget(self.image, client)
+        self.mutation_budget = budget
+        return budget
 
     def take_records(self) -> list[kafka_records.Record]:
         """Return the records so far and begin anew, for what the caller records before them."""

@@ -145,7 +145,7 @@ class MutationBudget:
         names += [f"client id {client_id[:_NAME_CHARACTERS_MAX]}"] * bool(client_id)
         return Refusal(
             Error.THROTTLING_QUOTA_EXCEEDED,
-            f"the quota of {' with '.join(names)} is used up ({CONTROLLER_MUTATION_RATE}="
-            f"{self._rate:.10g} partitions a second); try again in"
+            f"The throttling quota has been exceeded: {CONTROLLER_MUTATION_RATE}={self._rate:.10g}"
+            f" (partitions a second) of {' with '.join(names)}; try again in"
             f" {max(0.1, wait_ms / 1_000):.1f} s",
         )

@@ -105,8 +105,9 @@ async def test_a_used_up_quota_is_one_sentence(tmp_path: Path) -> None:
         ):
             assert refused.exit_code == 1
             assert re.fullmatch(
-                f"Error: {failing}: the quota of user ANONYMOUS is used up "
-                r"\(controller_mutation_rate=0.01 partitions a second\); try again in 9\d\d\.\d s "
+                f"Error: {failing}: The throttling quota has been exceeded: "
+                r"controller_mutation_rate=0.01 \(partitions a second\) of user ANONYMOUS; "
+                r"try again in 9\d\d\.\d s "
                 r"\(THROTTLING_QUOTA_EXCEEDED\)\n",
                 refused.stderr,
             ), refused.stderr

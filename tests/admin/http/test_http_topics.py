@@ -160,7 +160,7 @@ async def test_a_used_up_quota_is_said_with_the_time_to_wait(http: Http) -> None
         check_problem(
             await http._send(method, path, json=body),
             429,
-            "the quota of user ANONYMOUS is used up (controller_mutation_rate=0.01 partitions",
+            "The throttling quota has been exceeded: controller_mutation_rate=0.01 (partitions a",
         )
     dry = await http._send("PUT", f"{TOPICS}/t/partitions?dry_run=true", json=more)
     assert dry.status == 200

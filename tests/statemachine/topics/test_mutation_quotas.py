@@ -123,7 +123,7 @@ class Bucket:
         self.image.quotas[holder(user="ann")] = {} if rate is None else {RATE: rate}
 
     def take(self, *partitions: int, user: str = "ann") -> tuple[list[bool], int]:
-        """Whether each is accepted, and how long the client is to wait afterwards, in ms."""
+        """True for each that is accepted, and the time to wait afterwards, in ms."""
         client = MutationClient(user=user, client_id="c", is_strict=self.is_strict)
         budget = self.quotas.at(self.now_ms).budget(self.image, client)
         accepted = [budget.take(each) is None for each in partitions]
@@ -388,7 +388,7 @@ def test_a_refusal_says_whose_quota_it_is_and_when_to_try_again() -> None:
         answer = decide(cluster.image, creation(each, b=count, c=1), mutations=view).answer
         words.append(answer.topics[1].message)  # type: ignore[attr-defined]
     assert words[0] == (
-        "the quota of user ann with client id c is used up (controller_mutation_rate=0.5 "
-        "partitions a second); try again in 90.0 s"
+        "The throttling quota has been exceeded: controller_mutation_rate=0.5 (partitions a "
+        "second) of user ann with client id c; try again in 90.0 s"
     )
     assert len(words[1]) < 300
