@@ -6,7 +6,7 @@ controller or broker that forwarded the request.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -41,10 +41,10 @@ class Outcome:
 async def send(address: Address, form: Form, **counts: int) -> Outcome:
     """Create topics with so many partitions, give them so many, or delete them."""
     async with kafka_client(address) as client:
-        return outcome(await client.send(form, request(form, **counts)))
+        return outcome(await client.send(form, request(form, counts)))
 
 
-def request(form: Form, *, validate_only: bool = False, **counts: int) -> Any:
+def request(form: Form, counts: Mapping[str, int], *, validate_only: bool = False) -> Any:
     fields: dict[str, Any] = {"timeout": timedelta(seconds=20), "validate_only": validate_only}
     if form.api_key == DELETE:
         fields["topic_names"] = tuple(counts)
@@ -82,7 +82,8 @@ def outcome(answer: Any) -> Outcome:
 async def limit(node: Node, rate: float, entity: dict[str, str | None] | None = None) -> None:
     """Set the quota of an entity; without one that of user ANONYMOUS, who all clients here are."""
     form = Form(ApiKey.ALTER_CLIENT_QUOTAS, 1)
-    entry = entity or {"user": "ANONYMOUS"}, {"controller_mutation_rate": rate}
+    quotas: dict[str, float | None] = {"controller_mutation_rate": rate}
+    entry = entity or {"user": "ANONYMOUS"}, quotas
     async with kafka_client(node.address) as client:
         answer = await client.send(form, alter_quotas(form, entry, validate_only=False))
     assert [each.error_code.value for each in answer.entries] == [OK]
@@ -171,7 +172,7 @@ async def test_the_quota_fills_with_time_and_is_that_of_the_client(tmp_path: Pat
 async def test_a_request_that_only_validates_uses_the_quota(tmp_path: Path) -> None:
     async with limited(tmp_path, Still()) as node, kafka_client(node.address) as client:
         form = Form(CREATE, 7)
-        found = await client.send(form, request(form, validate_only=True, c=30))
+        found = await client.send(form, request(form, {"c": 30}, validate_only=True))
         assert outcome(found) == Outcome([OK], 0)
         assert await send(node.address, form, c=1) == Outcome([EXCEEDED], 4_000)
 
@@ -216,7 +217,7 @@ async def test_a_client_that_is_to_wait_is_not_served(tmp_path: Path, way: Any) 
         await limit(path.leader, 0.01)
         async with kafka_client(path.address) as client:
             form = Form(CREATE, 5)
-            answer = outcome(await client.send(form, request(form, a=1, b=1)))
+            answer = outcome(await client.send(form, request(form, {"a": 1, "b": 1})))
             assert answer.errors == [OK, OK]
             assert 0 < answer.throttle_ms <= 200_000
             muted = asyncio.get_running_loop().create_task(
@@ -237,7 +238,7 @@ async def test_a_client_that_has_waited_is_served(tmp_path: Path, way: Any) -> N
         await limit(path.leader, 10)
         async with kafka_client(path.address) as client:
             form = Form(CREATE, 5)
-            answer = outcome(await client.send(form, request(form, a=112)))
+            answer = outcome(await client.send(form, request(form, {"a": 112})))
             assert answer.errors == [OK]
             assert answer.throttle_ms <= 200
             await client.send(METADATA, metadata(METADATA))

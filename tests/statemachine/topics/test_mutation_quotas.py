@@ -343,7 +343,7 @@ def test_only_what_passes_the_checks_uses_the_quota() -> None:
     cluster.carry_out(creation(None, there=40))
     for command, error in (
         (creation(there=40), Error.TOPIC_ALREADY_EXISTS),
-        (creation(**{"no name": 40}), Error.INVALID_TOPIC_EXCEPTION),
+        (CreateTopics(topics=topics(**{"no name": 40}), client=ANN), Error.INVALID_TOPIC_EXCEPTION),
         (growth(there=40), Error.INVALID_PARTITIONS),
         (growth(nowhere=40), Error.UNKNOWN_TOPIC_OR_PARTITION),
         (DeleteTopics(topics=("nowhere",), client=ANN), Error.UNKNOWN_TOPIC_OR_PARTITION),
