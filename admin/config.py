@@ -237,8 +237,8 @@ class Config:
     num_partitions: int
     default_replication_factor: int
     min_insync_replicas: int
-    mutation_window_num: int
-    mutation_window_size_seconds: int
+    mutation_window_seconds: int
+    """The time whose quota of controller mutations a client may use at once."""
     connections_max: int
     connections_per_address_max: int
     tokens: DelegationTokenConfig
@@ -371,8 +371,8 @@ def _controller(values: Mapping[str, Any]) -> Config:
         num_partitions=values["num.partitions"],
         default_replication_factor=values["default.replication.factor"],
         min_insync_replicas=values["min.insync.replicas"],
-        mutation_window_num=values["controller.quota.window.num"],
-        mutation_window_size_seconds=values["controller.quota.window.size.seconds"],
+        mutation_window_seconds=values["controller.quota.window.num"]
+        * values["controller.quota.window.size.seconds"],
         connections_max=values["connections.max"],
         connections_per_address_max=values["max.connections.per.ip"],
         tokens=DelegationTokenConfig(

@@ -47,7 +47,6 @@ from quorum.transport.server import Server
 from statemachine.commands import RegisterController
 from statemachine.features.features import FEATURES, RANGES
 from statemachine.records.kafka_records import Endpoint
-from statemachine.topics.mutation_quota import MutationQuotas
 from statemachine.vocabulary import LEVEL_KRAFT_VERSION
 
 logger = logging.getLogger("controller")
@@ -268,10 +267,7 @@ def _controller(
         default_min_isr=config.min_insync_replicas,
         no_op_interval_ms=config.no_op_interval_ms,
         later=later,
-        mutation_quotas=MutationQuotas(
-            window_num=config.mutation_window_num,
-            window_size_seconds=config.mutation_window_size_seconds,
-        ),
+        mutation_window_seconds=config.mutation_window_seconds,
     )
 
 

@@ -45,6 +45,7 @@ from statemachine.features.features import KRAFT_VERSION as KRAFT_VERSION_FEATUR
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
 from statemachine.image.snapshot import Loading, begin
+from statemachine.limits import MUTATION_WINDOW_NUM, MUTATION_WINDOW_SIZE_SECONDS
 from statemachine.reassignment.copies import CopyLookup, no_report
 from statemachine.reassignment.retention import has_too_much
 from statemachine.reassignment.scheduler.backlog import is_left
@@ -134,11 +135,12 @@ class QuorumController:
         no_op_interval_ms: int = 0,
         later: Later | None = None,
         slice_us: int | None = None,
-        mutation_quotas: MutationQuotas | None = None,
+        mutation_window_seconds: int = MUTATION_WINDOW_NUM * MUTATION_WINDOW_SIZE_SECONDS,
     ) -> None:
         """`metadata_version`, `features` and `scram_credentials` found a new cluster.
         `no_op_interval_ms` without an append are followed by a NoOp; 0 is never. `later` continues
-        work that takes longer than `slice_us`; without it nothing is sliced."""
+        work that takes longer than `slice_us`; without it nothing is sliced. A client may use its
+        quota of controller mutations for `mutation_window_seconds` at once."""
         self.image = Image()
         self.heartbeats: BrokerHeartbeatManager | None = None
         """Heartbeats of brokers; None while this node is not active."""
@@ -165,7 +167,7 @@ class QuorumController:
             on_control=self._on_control_record,
         )
         self._scheduler = Scheduler(self.image)
-        self._mutation_quotas = mutation_quotas or MutationQuotas()
+        self._mutation_quotas = MutationQuotas(mutation_window_seconds)
         self.throttled_mutations = 0
         """Decisions that made a client wait for its quota of controller mutations."""
         self._deferred = DeferredEventQueue(self._loader)

@@ -19,12 +19,7 @@ from statemachine.configs.quota_precedence import (
 )
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
-from statemachine.limits import (
-    MUTATION_BUCKETS_KEPT_MS,
-    MUTATION_BUCKETS_MAX,
-    MUTATION_WINDOW_NUM,
-    MUTATION_WINDOW_SIZE_SECONDS,
-)
+from statemachine.limits import MUTATION_BUCKETS_KEPT_MS, MUTATION_BUCKETS_MAX
 
 THROTTLE_MS_MAX: Final = 2**31 - 1
 """The longest time that a response can name."""
@@ -35,17 +30,15 @@ _NAME_CHARACTERS_MAX: Final = 100
 class MutationQuotas:
     """The token buckets of one controller. Times are milliseconds of its monotonic clock."""
 
-    def __init__(
-        self,
-        *,
-        window_num: int = MUTATION_WINDOW_NUM,
-        window_size_seconds: int = MUTATION_WINDOW_SIZE_SECONDS,
-    ) -> None:
-        self._window_seconds = window_num * window_size_seconds
+    def __init__(self, window_seconds: int) -> None:
+        """A full bucket has the tokens of `window_seconds`."""
+        self._window_seconds = window_seconds
         # In the order of their last charges.
         self._buckets: dict[QuotaOwner, MutationTokens] = {}
 
-    def __len__(self) -> int:
+    @property
+    def clients(self) -> int:
+        """The number of clients that are remembered."""
         return len(self._buckets)
 
     def at(self, now_ms: int) -> "MutationView":

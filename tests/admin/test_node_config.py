@@ -90,6 +90,13 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(tmp_path: Path)
     assert controller(path, environ, "num.partitions=4").num_partitions == 4
 
 
+def test_the_window_of_the_quotas_of_mutations_is_its_samples_together(tmp_path: Path) -> None:
+    assert controller(properties(tmp_path, CONTROLLER), {}).mutation_window_seconds == 11
+    num, size = "controller.quota.window.num=3", "controller.quota.window.size.seconds=4"
+    path = properties(tmp_path, CONTROLLER)
+    assert controller(path, {}, num, size).mutation_window_seconds == 12
+
+
 def test_a_node_needs_no_file() -> None:
     flags = [f"{name}={value}" for name, value in CONTROLLER.items()]
     assert controller(None, {}, *flags).quorum.node_id == 1

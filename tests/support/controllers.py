@@ -40,7 +40,7 @@ from quorum.transport.security.protocols import (
 from quorum.transport.server import Server
 from statemachine.commands import RegisterController
 from statemachine.features.features import RANGES
-from statemachine.limits import METADATA_VERSION_MAX
+from statemachine.limits import METADATA_VERSION_MAX, MUTATION_WINDOW_NUM
 from statemachine.records.kafka_records import Endpoint
 from statemachine.security.authorization import AuthorizerConfig
 from tests.support.bell import PATIENCE_SECONDS
@@ -145,6 +145,7 @@ async def start(
     timeouts: Timeouts = TIMEOUTS,
     security: ClientSecurity = PLAIN_CLIENT,
     authorizer: AuthorizerConfig | None = None,
+    mutation_window_seconds: int = MUTATION_WINDOW_NUM,
 ) -> Node:
     """A controller behind `place`; `parts` ends it."""
     controller = QuorumController(
@@ -153,6 +154,7 @@ async def start(
         session_timeout_ms=SESSION_TIMEOUT_MS,
         metadata_version=metadata_version,
         registration=registration(node_id, place.address.port),
+        mutation_window_seconds=mutation_window_seconds,
     )
     clock = OwnTime()
     parts.callback(clock.stop)
@@ -233,6 +235,7 @@ async def controllers(
     timeouts: Timeouts | None = None,
     security: Callable[[int], Secured] = lambda _: Secured(),
     authorizer: AuthorizerConfig | None = None,
+    mutation_window_seconds: int = MUTATION_WINDOW_NUM,
 ) -> AsyncIterator[dict[int, Node]]:
     """Controllers with these ids; `voters` that are not among them do not run.
 
@@ -260,6 +263,7 @@ async def controllers(
                 timeouts=timeouts,
                 security=security(node_id).client,
                 authorizer=authorizer,
+                mutation_window_seconds=mutation_window_seconds,
             )
             for node_id, place in places.items()
         }

@@ -169,6 +169,15 @@ async def test_the_quota_fills_with_time_and_is_that_of_the_client(tmp_path: Pat
         assert node.controller.throttled_mutations == 3
 
 
+async def test_a_longer_window_allows_more_at_once(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, session_clock=Still(), mutation_window_seconds=20) as nodes:
+        node = await active(nodes.values())
+        await join(node.controller, 101)
+        await limit(node, RATE)
+        assert await send(node.address, Form(CREATE, 7), c=40, d=1) == Outcome([OK, OK], 0)
+        assert await send(node.address, Form(CREATE, 7), e=1) == Outcome([EXCEEDED], 500)
+
+
 async def test_a_request_that_only_validates_uses_the_quota(tmp_path: Path) -> None:
     async with limited(tmp_path, Still()) as node, kafka_client(node.address) as client:
         form = Form(CREATE, 7)

@@ -114,7 +114,7 @@ class Bucket:
 
     def __init__(self, rate: float, window: int = 10, *, is_strict: bool = True) -> None:
         self.image = Image()
-        self.quotas = MutationQuotas(window_num=window)
+        self.quotas = MutationQuotas(window)
         self.now_ms = 1_000_000
         self.is_strict = is_strict
         self.rate(rate)
@@ -208,22 +208,22 @@ def test_a_quota_that_never_fills_is_used_up_for_the_longest_time(rate: float) -
 
 
 def test_the_buckets_are_bounded() -> None:
-    quotas = MutationQuotas()
+    quotas = MutationQuotas(11)
     for n in range(MUTATION_BUCKETS_MAX + 10):
         quotas.record(MutationTokens(("ann", str(n)), 1.0, n))
-    assert len(quotas) == MUTATION_BUCKETS_MAX
+    assert quotas.clients == MUTATION_BUCKETS_MAX
     # An old one that is used again is not the oldest.
     quotas.record(MutationTokens(("ann", "10"), 1.0, MUTATION_BUCKETS_MAX + 10))
-    assert len(quotas) == MUTATION_BUCKETS_MAX
+    assert quotas.clients == MUTATION_BUCKETS_MAX
     quotas.record(MutationTokens(("bob", ""), 1.0, 10 * MUTATION_BUCKETS_KEPT_MS))
-    assert len(quotas) == 1
+    assert quotas.clients == 1
 
 
 def test_clients_share_the_bucket_of_what_the_quota_is_for() -> None:
     image = Image()
     image.quotas[holder(user=DEFAULT)] = {RATE: 1.0}
     image.quotas[holder(client="shared")] = {RATE: 1.0}
-    quotas = MutationQuotas()
+    quotas = MutationQuotas(11)
 
     def is_accepted(user: str, client_id: str) -> bool:
         client = MutationClient(user=user, client_id=client_id)
@@ -249,7 +249,7 @@ class Cluster(World):
 
     def __init__(self) -> None:
         super().__init__(broker_count=1)
-        self.quotas = MutationQuotas(window_num=10)
+        self.quotas = MutationQuotas(10)
         self.clock_ms = 0
         self.replay(
             kafka_records.ClientQuota(entity=holder(user="ann"), key=RATE, value=2.0, remove=False)
@@ -349,7 +349,7 @@ def test_only_what_passes_the_checks_uses_the_quota() -> None:
         (DeleteTopics(topics=("nowhere",), client=ANN), Error.UNKNOWN_TOPIC_OR_PARTITION),
     ):
         assert cluster.carry_out(command) == ([error], 0)
-    assert len(cluster.quotas) == 0
+    assert cluster.quotas.clients == 0
     assert cluster.carry_out(creation(a=20, b=1, c=1)) == ([OK, OK, EXCEEDED], 500)
     # A fault in the request is said before the quota.
     assert cluster.carry_out(creation(there=1)) == ([Error.TOPIC_ALREADY_EXISTS], 0)
