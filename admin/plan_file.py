@@ -22,8 +22,8 @@ from admin.capabilities.plan_steps import PLAN_FILE_VERSION
 from admin.capabilities.reassignments import BeginMove
 from admin.capabilities.schema import BrokerId, Partition
 from admin.model import Assignment, PartitionId, TopicDescription
-from admin.near_name import near_name
 from admin.units import invalid_field
+from statemachine.near_name import near_name
 
 ANY_LOG_DIR: Final = "any"
 NAMED_MAX: Final = 20

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from admin.http.limits import HttpLimits
-from admin.near_name import near_name
 from admin.units import parse_duration_ms, parse_size_bytes, whole_number
 from broker import limits as broker_limits
 from quorum.core.limits import (
@@ -44,6 +43,7 @@ from statemachine.limits import (
     MUTATION_WINDOW_SIZE_SECONDS,
     NO_OP_INTERVAL_MS,
 )
+from statemachine.near_name import near_name
 from statemachine.security.authorization import STANDARD_AUTHORIZER
 
 NODE_ID_MAX: Final = 2**31 - 1

@@ -16,7 +16,6 @@ from broker.alter_partition_manager import AlterPartitionManager
 from broker.apis.broker_apis import OFFERED, BrokerApis, StartupGate
 from broker.apis.fetch import FetchApi
 from broker.apis.forwarding import ForwardingManager
-from broker.apis.own_configs import OwnConfigs
 from broker.apis.producer_ids import ProducerIdManager
 from broker.assignments_manager import AssignmentsManager
 from broker.authorization import BrokerRights, broker_rights
@@ -173,10 +172,7 @@ class BrokerServer:
                 listener=self.config.inter_broker_listener,
                 security=self.config.inter_broker,
             )
-            own = OwnConfigs(manager.broker_id, manager.image)
-            forwarder = ForwardingManager(
-                self._forwarding, group, clock=monotonic_ms, refusal=own.refusal
-            )
+            forwarder = ForwardingManager(self._forwarding, group, clock=monotonic_ms)
             manager.listeners += [fetch, fetchers, proposer, self.assignments]
             manager.start()
             group.create_task(opened.quorum.run(), name="quorum")

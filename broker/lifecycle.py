@@ -19,8 +19,8 @@ from broker.config import BrokerConfig
 from broker.limits import (
     CONTROLLED_SHUTDOWN_HEARTBEAT_MS,
     CONTROLLED_SHUTDOWN_MS,
+    REGISTERED_FEATURES,
     STARTING_HEARTBEAT_MS,
-    SUPPORTED_FEATURES,
 )
 from quorum.cluster_id import ClusterIdentity
 from quorum.protocol import codec
@@ -232,7 +232,7 @@ class BrokerLifecycleManager:
                     "min_supported_version": levels.lowest,
                     "max_supported_version": levels.highest,
                 }
-                for name, levels in SUPPORTED_FEATURES.items()
+                for name, levels in REGISTERED_FEATURES.items()
             ],
             rack=self._config.rack,
             is_migrating_zk_broker=False,

@@ -7,7 +7,7 @@ from typing import Final
 from quorum.core.limits import FRAME_BYTES_MAX
 from quorum.protocol.apis import VersionRange
 from statemachine.features.features import FEATURES
-from statemachine.vocabulary import METADATA_VERSION
+from statemachine.vocabulary import EMBEDDED_BROKER, METADATA_VERSION
 
 # --- the life of a broker ----------------------------------------------------------------------
 
@@ -31,6 +31,10 @@ SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = MappingProxyType(
 The ELR feature requires that the high watermark stands still below min ISR, which it does here.
 Features of group and transaction coordinators do not concern this broker.
 """
+REGISTERED_FEATURES: Final[Mapping[str, VersionRange]] = MappingProxyType(
+    {**SUPPORTED_FEATURES, EMBEDDED_BROKER: VersionRange(0, 1)}
+)
+"""The same, with the feature by which controllers tell this broker from one of Kafka's."""
 
 # --- replication -------------------------------------------------------------------------------
 

@@ -78,6 +78,12 @@ class Ownership(IntEnum):
 METADATA_VERSION: Final = "metadata.version"
 """The feature whose level determines which record versions may be written."""
 
+EMBEDDED_BROKER: Final = "metaquorum.broker"
+"""A feature that no level puts in force: a broker that registers with it is an embedded one.
+
+Kafka ignores features that it does not know, and keeps them with the registration.
+"""
+
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
 BROKER_LOGGER_RESOURCE: Final = 8

@@ -29,6 +29,7 @@ from statemachine.records import kafka_records
 from statemachine.slices import Slices
 
 BrokerState = Literal["alive", "stopping", "fenced"]
+Implementation = Literal["embedded", "kafka"]
 BrokerIds = Annotated[tuple[BrokerId, ...], Meta(description="Ids of brokers, each once")]
 
 
@@ -37,6 +38,10 @@ class Broker(Answer, frozen=True, kw_only=True):
 
     broker_id: BrokerId
     broker_epoch: int
+    implementation: Annotated[
+        Implementation,
+        Meta(description="embedded: a broker of metaquorum; kafka: any other"),
+    ]
     state: BrokerState
     cordoned: Annotated[bool, Meta(description="True if it gets no new replicas")]
     to_be_unregistered: Annotated[
@@ -252,6 +257,7 @@ def _fields(image: Image, broker: kafka_records.RegisterBroker) -> dict[str, Any
     return {
         "broker_id": broker.broker_id,
         "broker_epoch": broker.broker_epoch,
+        "implementation": "embedded" if broker.is_embedded else "kafka",
         "state": _state(broker),
         "cordoned": broker.cordoned,
         "to_be_unregistered": broker.leaving,

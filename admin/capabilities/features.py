@@ -17,12 +17,12 @@ from admin.capabilities.schema import (
     Route,
     check_part,
 )
-from admin.near_name import did_you_mean
 from controller.apis.configs import change_features
 from statemachine.commands import FeatureUpdate, UpgradeType
 from statemachine.errors import Error
 from statemachine.features.features import FEATURES, level_of_release, release_name
 from statemachine.image.image import Image
+from statemachine.near_name import did_you_mean
 from statemachine.vocabulary import METADATA_VERSION
 
 BASE: Final = "/v1/features"

@@ -204,6 +204,7 @@ _BROKERS: Final["Columns[Broker]"] = {
     "State": lambda broker: broker.state,
     "Cordoned": lambda broker: "yes" if broker.cordoned else "no",
     "Rack": lambda broker: "-" if broker.rack is None else broker.rack,
+    "Implementation": lambda broker: broker.implementation,
     "Replicas": lambda broker: broker.replicas,
     "InSync": lambda broker: broker.in_sync,
     "Leaders": lambda broker: broker.leaders,

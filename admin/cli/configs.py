@@ -122,26 +122,36 @@ async def alter(
         with hinting(() if topic is None else names):
             await client.alter_configs(kind, name, dict(values), removed)
     say(f"Changed {', '.join(names)}.")
-    if broker is not None and values and not target.servers:
+    if broker is not None and values and not target.servers and not await _judged(target, broker):
         say(f"A controller does not know what broker {broker} can change while it runs.")
 
 
+async def _judged(target: Target, broker: int) -> bool:
+    """True if the controllers know what this broker can change while it runs."""
+    from admin.capabilities.brokers import DescribeBroker
+    from admin.faults import AdminError
+
+    try:
+        return (await target.ask(DescribeBroker(broker_id=broker))).implementation == "embedded"
+    except AdminError:
+        return False
+
+
 def _check_broker_configs(names: Iterable[str]) -> None:
-    from admin.near_name import did_you_mean
-    from statemachine.configs.broker_configs import broker_config_names, unknown_broker_config
+    from statemachine.configs.broker_configs import unknown_broker_config
 
     for each in names:
         if reason := unknown_broker_config(each):
-            hint = did_you_mean(each, broker_config_names())
-            raise click.UsageError(f"{reason}{hint or '; --allow-unknown is for plug-ins'}")
+            plug_ins = "" if reason.endswith("?") else "; --allow-unknown is for plug-ins"
+            raise click.UsageError(f"{reason}{plug_ins}")
 
 
 @contextmanager
 def hinting(names: Iterable[str]) -> Iterator[None]:
     """Add to a refusal the nearest names to those that no topic can have."""
     from admin.faults import Refused
-    from admin.near_name import did_you_mean
     from statemachine.configs.topic_configs import TOPIC_CONFIGS
+    from statemachine.near_name import did_you_mean
 
     try:
         yield

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from admin.near_name import near_name
 from admin.properties import InvalidProperties, read_properties
 from admin.security_settings import SecuritySettings, client_security
 from admin.settings import MECHANISM, PROTOCOL, SETTINGS, InvalidSetting, Setting
@@ -21,6 +20,7 @@ from quorum.transport.security.client_log import SilentLog
 from quorum.transport.security.mechanisms import OAUTHBEARER
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity, SecurityProtocol
 from quorum.transport.security.tls import Pem
+from statemachine.near_name import near_name
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 

@@ -9,7 +9,7 @@ gets one error for everything in its request.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from broker.limits import FORWARD_TIMEOUT_MS, FORWARDED_BYTES_MAX
@@ -45,10 +45,7 @@ class ForwardingManager:
         group: asyncio.TaskGroup,
         *,
         clock: Clock,
-        refusal: Callable[[int, Any], str | None],
     ) -> None:
-        """`refusal` returns the reason for which the broker itself refuses a request."""
-        self._refusal = refusal
         self._controllers = controllers
         self._group = group
         self._clock = clock
@@ -105,10 +102,6 @@ class ForwardingManager:
             _refuse(request, message, ErrorCode.REQUEST_TIMED_OUT, _TOO_MANY)
 
     async def _forward(self, request: InboundRequest, message: Any, body: bytes) -> None:
-        refusal = self._refusal(request.api_key, message)
-        if refusal is not None:
-            _refuse(request, message, ErrorCode.INVALID_REQUEST, refusal)
-            return
         forwarded = Forwarded(
             request.api_key,
             request.api_version,

@@ -5,6 +5,7 @@ The order is alphabetical within each subject; types, defaults and bounds are Ka
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from statemachine.configs.definitions import (
     text,
 )
 from statemachine.configs.topic_configs import BROKER_SYNONYMS, DAY_MS, TOPIC_CONFIGS
+from statemachine.near_name import did_you_mean
 from statemachine.reassignment.settings import CLUSTER_CONFIGS, OF_REASSIGNMENTS
 from statemachine.reassignment.throttle import FOLLOWER_RATE, LEADER_RATE
 from statemachine.vocabulary import CLUSTER_DEFAULT
@@ -357,6 +359,13 @@ OF_MECHANISMS: Final = (
     "connections.max.reauth.ms",
 )
 
+EMBEDDED_DYNAMIC: Final = (LEADER_RATE, FOLLOWER_RATE)
+"""The configurations that an embedded broker changes while it runs."""
+
+_LIKENESS_MIN: Final = 0.85
+"""A name is compared with some hundred others in a millisecond; 0.6 would take up to 40."""
+_UNKNOWN_REMEMBERED_MAX: Final = 64
+
 assert SECURITY_CONFIGS <= PER_BROKER
 assert not STATIC_BROKER_CONFIGS & BROKER_CONFIGS.keys()
 assert not CLUSTER_CONFIGS.keys() & (BROKER_CONFIGS.keys() | STATIC_BROKER_CONFIGS)
@@ -381,23 +390,43 @@ def broker_config_names() -> frozenset[str]:
     return STATIC_BROKER_CONFIGS | BROKER_CONFIGS.keys() | CLUSTER_CONFIGS.keys()
 
 
+@lru_cache(_UNKNOWN_REMEMBERED_MAX)
 def unknown_broker_config(name: str) -> str | None:
     """Return a sentence about a name that is none of Kafka's and none of ours, else None.
 
-    A plug-in of a broker may have it: controllers accept it, as Kafka's do.
+    A plug-in of one of Kafka's brokers may have it: for those, controllers accept it as Kafka's do.
     """
     if name in STATIC_BROKER_CONFIGS or broker_definition(name) is not None:
         return None
-    return f"{name} is not a configuration of brokers"
+    hint = did_you_mean(name, broker_config_names(), _LIKENESS_MIN)
+    return f"{name} is not a configuration of brokers{hint}"
 
 
-def broker_value_refusal(resource_name: str, name: str, value: str) -> str | None:
-    """Return the reason to refuse the value for a broker, or None; an empty name is all brokers."""
+def broker_value_refusal(
+    resource_name: str, name: str, value: str, *, is_embedded: bool
+) -> str | None:
+    """Return the reason to refuse the value for a broker, or None; an empty name is all brokers.
+
+    What one of Kafka's brokers can change while it runs, it alone knows: it judges a request that
+    it forwards (KIP-226). The controllers judge for an embedded broker.
+    """
     reason = _name_refusal(resource_name, name)
+    if reason is None and is_embedded:
+        reason = _embedded_refusal(resource_name, name)
     if reason is not None:
         return reason
     definition = broker_definition(name)
     return None if definition is None else definition.refusal(value)
+
+
+def _embedded_refusal(broker: str, name: str) -> str | None:
+    if name in EMBEDDED_DYNAMIC:
+        return None
+    return unknown_broker_config(name) or (
+        f"{name} cannot be changed while an embedded broker runs: if it has this setting, set it in"
+        f" the file of broker {broker} and restart it; while it runs, it takes"
+        f" {' and '.join(EMBEDDED_DYNAMIC)}"
+    )
 
 
 def _name_refusal(resource_name: str, name: str) -> str | None:

@@ -95,7 +95,9 @@ def value_refusal(image: Image, resource: Resource, name: str, value: str) -> Re
     if kind == CLIENT_METRICS_RESOURCE:
         return client_metrics_refusal(name, value)
     if kind == BROKER_RESOURCE:
-        reason = broker_value_refusal(resource_name, name, value)
+        broker = image.brokers.get(int(resource_name)) if resource_name else None
+        is_embedded = broker is not None and broker.is_embedded
+        reason = broker_value_refusal(resource_name, name, value, is_embedded=is_embedded)
         return None if reason is None else Refusal(Error.INVALID_REQUEST, reason)
     if kind == GROUP_RESOURCE:
         known = GROUP_CONFIGS.get(name)

@@ -29,6 +29,7 @@ from statemachine.records.primitives import (
     nullable,
 )
 from statemachine.vocabulary import (
+    EMBEDDED_BROKER,
     NO_MOVE,
     RECOVERED,
     BrokerId,
@@ -101,6 +102,11 @@ class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     def live(self) -> bool:
         """True if the broker may lead and be in an ISR: neither fenced nor stopping."""
         return not (self.fenced or self.in_controlled_shutdown)
+
+    @property
+    def is_embedded(self) -> bool:
+        """True for an embedded broker; any other counts as one of Kafka's."""
+        return any(feature.name == EMBEDDED_BROKER for feature in self.features)
 
 
 class UnregisterBroker(Struct, frozen=True, kw_only=True, gc=False):

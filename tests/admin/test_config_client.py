@@ -113,14 +113,26 @@ async def test_the_command_names_what_is_unset_and_what_was_meant(tmp_path: Path
 
 
 async def test_an_embedded_broker_says_what_needs_a_restart(tmp_path: Path) -> None:
+    """It and the controllers say the same."""
     async with embedded(tmp_path, 101, 102) as it:
-        server = ("--bootstrap-server", f"127.0.0.1:{it.brokers[101].port}")
+        servers = (
+            ("--bootstrap-server", f"127.0.0.1:{it.brokers[101].port}"),
+            ("--bootstrap-controller", str(it.node.address)),
+        )
 
         async def run(*arguments: str) -> tuple[int, str]:
-            return await asyncio.to_thread(configs, "--broker", "102", *arguments, *server)
+            found = [
+                await asyncio.to_thread(configs, "--broker", "102", *arguments, *server)
+                for server in servers
+            ]
+            assert found[0] == found[1]
+            return found[0]
 
         code, said = await run("--set", "listeners=PLAINTEXT://h:1")
         assert code == 1
         assert "set it in the file of broker 102 and restart it" in said
+        code, said = await run("--allow-unknown", "--set", "num.io.thread=1")
+        assert code == 1
+        assert said.endswith("; did you mean num.io.threads? (INVALID_REQUEST)\n")
         rate = "leader.replication.throttled.rate"
         assert await run("--set", f"{rate}=5") == (0, f"Changed {rate}.\n")

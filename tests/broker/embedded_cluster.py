@@ -16,7 +16,6 @@ from broker.alter_partition_manager import AlterPartitionManager
 from broker.apis.broker_apis import OFFERED, BrokerApis
 from broker.apis.fetch import FetchApi
 from broker.apis.forwarding import ForwardingManager
-from broker.apis.own_configs import OwnConfigs
 from broker.apis.producer_ids import ProducerIdManager
 from broker.assignments_manager import AssignmentsManager
 from broker.authorization import broker_rights
@@ -119,8 +118,7 @@ class Node:
         )
         self.manager.listeners += [self.fetch_api, self.fetchers, proposer, self.directories]
         producer_ids = ProducerIdManager(self.manager, controllers, self.rights)
-        own = OwnConfigs(self.manager.broker_id, self.manager.image)
-        forwarder = ForwardingManager(controllers, group, clock=monotonic_ms, refusal=own.refusal)
+        forwarder = ForwardingManager(controllers, group, clock=monotonic_ms)
         self.apis = self._door(forwarder, producer_ids)
         self.server = server = Server(
             self.apis,

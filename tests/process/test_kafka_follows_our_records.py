@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from admin.client.admin_client import AdminClient
 from admin.model import Assignment
 from statemachine.configs.effective import DEFAULTS
 from statemachine.records import kafka_records
 from statemachine.vocabulary import BROKER_RESOURCE
+from tests.controller.controller_commands import asked, registration
 from tests.process.kafka_foreign_records import FACTS, SETTINGS, aims, configs, write
 from tests.process.one_kafka_broker import BROKER_ID, is_unfenced, kafka_broker, serve
 from tests.process.two_kafka_brokers import (
@@ -18,10 +20,13 @@ from tests.process.two_kafka_brokers import (
     partition_of,
     second_is_unfenced,
 )
+from tests.statemachine.support.world import EMBEDDED_FEATURES
 from tests.support.controllers import Node, a_controller
 from tests.support.kafka_tools import runtime
 
 pytestmark = pytest.mark.process
+
+EMBEDDED = 900
 
 
 @pytest.mark.parametrize(("version", "level"), RELEASES)
@@ -46,6 +51,10 @@ async def test_records_that_only_we_write_do_a_broker_no_harm(
         topic = kafka_records.Topic(name="orders", topic_id=orders.topic_id)
         write(node, (*configs(SETTINGS, ""), *configs({"message.max.bytes": "123456"}, "")))
         write(node, (*aims(topic, (BROKER_ID,)), *FACTS))
+        embedded = replace(registration(EMBEDDED), features=EMBEDDED_FEATURES)
+        await asked(node.controller, embedded)
+        assert node.controller.image.brokers[EMBEDDED].is_embedded
+        assert not node.controller.image.brokers[BROKER_ID].is_embedded
         await serve(first, "after-them")
         await _check_configs(client, node)
 

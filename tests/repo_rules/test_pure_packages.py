@@ -35,7 +35,7 @@ VALUES: Final = frozenset(
         "uuid",
     }
 )
-STATE_MACHINE: Final = VALUES | {"statemachine", "kio.static", "msgspec", "pyroaring"}
+STATE_MACHINE: Final = VALUES | {"statemachine", "difflib", "kio.static", "msgspec", "pyroaring"}
 RECORDS: Final = STATE_MACHINE | {"io", "kio.serial", "struct"}
 
 

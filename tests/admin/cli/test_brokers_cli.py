@@ -36,11 +36,14 @@ async def test_brokers_are_listed_and_cordoned(tmp_path: Path) -> None:
         done = await run(node, "cordon", "--brokers", "102")
         assert (done.exit_code, done.stdout) == (0, "Cordoned: 102.\n")
         shown = await run(node, "list")
-        assert shown.stdout == (
-            "Broker  Address  State  Cordoned  Rack  Replicas  InSync  Leaders  Then\n"
-            "101     -        alive  no        -     1         1       1        -\n"
-            "102     -        alive  yes       -     1         1       0        -\n"
+        names, *values = (each.split() for each in shown.stdout.splitlines())
+        assert " ".join(names) == (
+            "Broker Address State Cordoned Rack Implementation Replicas InSync Leaders Then"
         )
+        assert values == [
+            ["101", "-", "alive", "no", "-", "kafka", "1", "1", "1", "-"],
+            ["102", "-", "alive", "yes", "-", "kafka", "1", "1", "0", "-"],
+        ]
         data = json.loads((await run(node, "list", "-o", "json")).stdout)
         assert [each["cordoned"] for each in data["brokers"]] == [False, True]
         partly = await run(node, "uncordon", "--brokers", "101,102,7")
@@ -55,7 +58,8 @@ async def test_a_list_of_brokers_has_their_addresses(tmp_path: Path) -> None:
     async with embedded(tmp_path, 101) as it:
         address = f"127.0.0.1:{it.brokers[101].port}"
         shown = (await run(it.node, "list")).stdout
-        assert shown.splitlines()[1].split()[:3] == ["101", address, "alive"]
+        values = shown.splitlines()[1].split()
+        assert values[:6] == ["101", address, "alive", "no", "-", "embedded"]
         data = json.loads((await run(it.node, "list", "-o", "json")).stdout)
         (endpoint,) = data["brokers"][0]["endpoints"]
         assert endpoint == {

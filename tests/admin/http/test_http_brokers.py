@@ -30,6 +30,7 @@ async def test_a_follower_answers_and_cordons_as_the_leader_does(tmp_path: Path)
             ]
             one = await at_leader.get("/v1/brokers/101")
             assert one.body["to_be_unregistered"] is False
+            assert one.body["implementation"] == "kafka"
             assert (
                 one.body == {"as_of_offset": one.body["as_of_offset"]} | listed.body["brokers"][0]
             )

@@ -17,6 +17,7 @@ from tests.support.controllers import NOBODY, a_controller
 BROKER = "/v1/brokers/101/configs"
 CLUSTER = "/v1/cluster/configs"
 THREADS = "log.cleaner.threads"
+RATE = "leader.replication.throttled.rate"
 
 
 @pytest_asyncio.fixture
@@ -113,14 +114,19 @@ async def test_a_broker_that_is_not_registered_has_no_configurations(http: Http)
 @pytest.mark.thorough
 async def test_a_live_broker_is_asked_for_the_settings_in_its_own_file(tmp_path: Path) -> None:
     async with embedded(tmp_path, 101) as cluster, http_door(cluster.node) as http:
-        await alter(http, BROKER, set={THREADS: "3"})
+        for name, words in (
+            ("num.io.threads", "set it in the file of broker 101 and restart it"),
+            ("num.io.thread", "is not a configuration of brokers; did you mean num.io.threads?"),
+        ):
+            check_problem(await alter(http, BROKER, set={name: "9"}), 400, words)
+        await alter(http, BROKER, set={RATE: "3"})
         # A change reaches the broker a moment after the answer.
-        while (await described(http, BROKER)).get(THREADS, ("",))[0] != "3":
+        while (await described(http, BROKER)).get(RATE, ("",))[0] != "3":
             pass
         found = (await http.get(BROKER)).body
         assert found["without_file"] is None
         configs = {each["name"]: each for each in found["configs"]}
-        assert configs[THREADS] | {"value": "3", "source": "BROKER"} == configs[THREADS]
+        assert configs[RATE] | {"value": "3", "source": "BROKER"} == configs[RATE]
         node_id = configs["node.id"]
         assert (node_id["value"], node_id["source"]) == ("101", "FILE")
         assert node_id["is_read_only"]

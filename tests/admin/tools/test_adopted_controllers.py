@@ -88,6 +88,7 @@ async def test_they_come_up_with_the_brokers_topics_and_configurations_of_the_cl
         image = (await active(nodes.values())).controller.image
         assert sorted(image.brokers) == [101, 102, 103, 104]
         assert all(broker.fenced for broker in image.brokers.values())
+        assert not any(broker.is_embedded for broker in image.brokers.values())
         orders = image.topic_named("orders")
         assert orders is not None
         assert [partition.replicas for _, partition in orders.existing()] == [

@@ -1,6 +1,7 @@
 """Values and sources of configurations, and the tables of valid ones."""
 
 import re
+from functools import partial
 
 import pytest
 
@@ -76,10 +77,11 @@ def test_a_listener_and_a_mechanism_stand_before_the_name(
 
 
 def test_a_listener_has_the_bounds_of_what_it_configures() -> None:
-    assert broker_value_refusal("1", "listener.name.x.ssl.client.auth", "maybe") is not None
-    assert broker_value_refusal("1", "listener.name.x.ssl.client.auth", "none") is None
-    assert broker_value_refusal("", "listener.name.x.max.connections", "5") is None
-    assert broker_value_refusal("", "listener.name.x.ssl.client.auth", "none") is not None
+    refusal = partial(broker_value_refusal, is_embedded=False)
+    assert refusal("1", "listener.name.x.ssl.client.auth", "maybe") is not None
+    assert refusal("1", "listener.name.x.ssl.client.auth", "none") is None
+    assert refusal("", "listener.name.x.max.connections", "5") is None
+    assert refusal("", "listener.name.x.ssl.client.auth", "none") is not None
 
 
 @pytest.mark.parametrize("pattern", ["a.*", "(a|b)+?", "[^a]]", r"\(", "[a[b]]", "(?:a)", "x{2}"])

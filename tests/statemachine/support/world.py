@@ -16,7 +16,7 @@ from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.records import kafka_records
 from statemachine.records.codec import decode, encode
 from statemachine.replay import replay
-from statemachine.vocabulary import TOPIC_RESOURCE, Replicas
+from statemachine.vocabulary import EMBEDDED_BROKER, TOPIC_RESOURCE, Replicas
 from tests.statemachine.support.reference_checks import check_change, check_image, contents
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -36,6 +36,12 @@ FEATURES = (
     *(each for each in RANGES if each.name != "metadata.version"),
 )
 """The features of a broker that can follow any cluster."""
+
+EMBEDDED_FEATURES = (
+    *FEATURES,
+    kafka_records.FeatureRange(name=EMBEDDED_BROKER, min_supported=0, max_supported=1),
+)
+"""Those of an embedded one."""
 
 
 def directory(broker_id: int) -> UUID:

@@ -109,7 +109,7 @@ function drainOf(broker) {
 function show(row, broker) {
   row.broker = broker;
   const { cells } = row;
-  put(cells.name, broker.rack ? `${broker.broker_id} · ${broker.rack}` : broker.broker_id);
+  put(cells.name, [broker.broker_id, broker.rack, broker.implementation].filter((each) => each !== null).join(" · "));
   put(row.state, broker.state);
   setClass(row.state, `badge ${STATES[broker.state]}`);
   row.cordoned.hidden = !broker.cordoned;

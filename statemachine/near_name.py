@@ -16,7 +16,7 @@ def near_name(name: str, known: Iterable[str], likeness: float = LIKENESS_MIN) -
     return next(iter(difflib.get_close_matches(name, sorted(known), n=1, cutoff=likeness)), None)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], likeness: float = LIKENESS_MIN) -> str:
     """Return the end of a sentence about an unknown name, empty if no known one is like it."""
-    near = near_name(name, known)
+    near = near_name(name, known, likeness)
     return "" if near is None else f"; did you mean {near}?"
