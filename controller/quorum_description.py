@@ -56,6 +56,9 @@ class LeadTransfer(Struct, frozen=True, kw_only=True):
     leader_id: Annotated[int, Meta(description="-1: not known yet")]
     leader_epoch: int
     duration_ms: Annotated[int, Meta(description="From the request until the leader was known")]
+    led_already: Annotated[
+        bool, Meta(description="True if it led before the request, which changed nothing")
+    ] = False
 
 
 def lag(replica: ReplicaInfo, leader: ReplicaInfo | None) -> int:

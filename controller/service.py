@@ -240,7 +240,10 @@ class Service:
     async def transfer_leadership(
         self, who: str, to: ReplicaId | None
     ) -> LeadTransfer | ChangeResponse:
-        """Hand the lead to `to`, or to the best voter, and wait until the new leader is known."""
+        """Hand the lead to `to`, or to the best voter, and wait until the new leader is known.
+
+        If `to` leads already, and a majority knows it, that is the answer.
+        """
         now = asyncio.get_running_loop().time
         began = now()
         asked = TransferRequest(to)
@@ -249,6 +252,15 @@ class Service:
         self._audit(who, asked, response, self.controller.committed if is_changed else None)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise self._not_active(Unavailable.NOT_ACTIVE)
+        if response.error is Error.ELECTION_NOT_NEEDED:
+            # A leader that a majority has left does not know it yet.
+            await self.read(lambda _: None)
+            return LeadTransfer(
+                leader_id=self.quorum.node.me.id,
+                leader_epoch=self.quorum.node.epoch,
+                duration_ms=round((now() - began) * 1_000),
+                led_already=True,
+            )
         if response.error:
             return response
         await self._next_leader(response.epoch)

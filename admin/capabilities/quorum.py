@@ -262,7 +262,7 @@ class AlterVoters(Request[Voters], frozen=True, kw_only=True):
 
 
 class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
-    """Make another controller the active one, and answer when it is."""
+    """Make another controller the active one, and answer when it is, or if it is already."""
 
     to: Annotated[
         ReplicaNumber | None, Meta(description="null: the voter that has caught up furthest")
@@ -273,13 +273,7 @@ class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
     ROUTES = (Route("POST", "/v1/quorum/leader:transfer"),)
     CHANGES = True
     STATUS_COMMAND = STATUS
-    ERRORS = (
-        ErrorCode.ELECTION_NOT_NEEDED,
-        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-        ErrorCode.VOTER_NOT_FOUND,
-    )
-    # It leads already: an earlier attempt, whose answer was lost, has succeeded.
-    DONE_BEFORE = ErrorCode.ELECTION_NOT_NEEDED
+    ERRORS = (ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, ErrorCode.VOTER_NOT_FOUND)
 
     def failing(self) -> str:
         return f"the lead cannot be transferred{'' if self.to is None else f' to {self.to}'}"

@@ -346,6 +346,11 @@ def described(found: "LeadTransfer") -> str:
 
     if found.leader_id == NO_LEADER:
         return f"The leader resigned, and no new leader is known after {found.duration_ms} ms."
+    if found.led_already:
+        return (
+            f"Controller {found.leader_id} leads already, in epoch {found.leader_epoch}: nothing "
+            "was changed."
+        )
     return (
         f"Controller {found.leader_id} leads in epoch {found.leader_epoch}, "
         f"{found.duration_ms} ms after the request."

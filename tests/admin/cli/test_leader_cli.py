@@ -37,6 +37,11 @@ async def test_the_command_says_who_leads_in_which_epoch_and_how_long_it_took(
         told = rf"Controller {wanted.node_id} leads in epoch {epoch}, \d+ ms after the request\.\n"
         assert re.fullmatch(told, result.stdout)
         await at_rest(nodes.values())
+        same = await run(other, "transfer", "--to", str(wanted.node_id))
+        assert (same.exit_code, same.stdout) == (
+            0,
+            f"Controller {wanted.node_id} leads already, in epoch {epoch}: nothing was changed.\n",
+        )
         again = await run(other, "transfer", "-o", "json")
         assert again.exit_code == 0, again.output
         found = json.loads(again.stdout)

@@ -21,7 +21,8 @@ async def test_any_controller_lets_another_one_lead(tmp_path: Path, asks_leader:
         async with http_door(leader if asks_leader else other) as http:
             answer = await http.post(TRANSFER, {"to": wanted.node_id})
         assert answer.status == 200
-        assert answer.body.keys() == {"leader_id", "leader_epoch", "duration_ms"}
+        assert answer.body.keys() == {"leader_id", "leader_epoch", "duration_ms", "led_already"}
+        assert not answer.body["led_already"]
         assert (answer.body["leader_id"], answer.body["leader_epoch"]) == (
             wanted.node_id,
             epoch + 1,
@@ -41,7 +42,6 @@ async def test_a_transfer_without_a_body_goes_to_the_most_advanced_voter(tmp_pat
 @pytest.mark.parametrize(
     ("body", "status", "word"),
     [
-        ({"to": 1}, 409, "1 leads already"),
         ({}, 409, "no voter but 1 fetches"),
         ({"to": 7}, 400, "7 is no voter; voters are 1"),
         ({"to": "1"}, 400, "to: expected `int | null`, got `str`"),
@@ -56,6 +56,15 @@ async def test_an_invalid_transfer_is_a_problem_in_one_sentence(
 ) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:
         check_problem(await http.post(TRANSFER, body), status, word)
+
+
+async def test_the_transfer_to_the_leader_changes_nothing(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        answer = await http.post(TRANSFER, {"to": 1})
+        assert answer.status == 200
+        assert answer.body["led_already"]
+        assert answer.body["leader_id"] == 1
+        assert answer.body["leader_epoch"] == node.opened.quorum.node.epoch
 
 
 async def test_a_body_that_is_no_json_is_a_problem(tmp_path: Path) -> None:

@@ -51,15 +51,23 @@ async def test_without_a_name_another_one_leads(tmp_path: Path) -> None:
 
 async def test_an_impossible_transfer_is_refused_in_one_sentence(tmp_path: Path) -> None:
     async with controllers(tmp_path, 1, 2, voters=(3,), observers=(4,)) as nodes:
-        leader = await active(nodes.values())
+        await active(nodes.values())
         async with client_of(nodes[4]) as client:
             with pytest.raises(Refused, match=r"to 4: 4 is no voter; voters are 1, 2, 3 \(VOTER_N"):
                 await client.ask(TransferLead(to=4))
             with pytest.raises(Refused, match=r"3 does not fetch from the leader; . could lead"):
                 await client.ask(TransferLead(to=3))
-            me = leader.node_id
-            with pytest.raises(Refused, match=rf"{me} leads already \(ELECTION_NOT_NEEDED\)"):
-                await client.ask(TransferLead(to=me))
+
+
+async def test_the_transfer_to_the_leader_is_done_already(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, 2) as nodes:
+        leader = await at_rest(nodes.values())
+        epoch = leader.opened.quorum.node.epoch
+        for node in nodes.values():
+            async with client_of(node) as client:
+                found = await client.ask(TransferLead(to=leader.node_id))
+            assert found.led_already
+            assert (found.leader_id, found.leader_epoch) == (leader.node_id, epoch)
 
 
 async def test_a_lone_controller_has_nobody_to_hand_over_to(tmp_path: Path) -> None:

@@ -125,6 +125,7 @@ function offerTransfer() {
     fields: [el("p", { class: "dim" }, "Changes wait for some milliseconds until the new leader is active."), field("To", to)],
     async perform() {
       const found = await ask("POST", "/v1/quorum/leader:transfer", to.value ? { to: Number(to.value) } : {});
+      if (found.led_already) return `Controller ${found.leader_id} leads already`;
       return found.leader_id < 0 ? `The lead was given up at ${clock(Date.now())}; the next leader is not known yet` : `Controller ${found.leader_id} leads, after ${duration(found.duration_ms)}`;
     },
   });
