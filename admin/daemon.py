@@ -150,6 +150,7 @@ async def _listen(
             num_partitions=config.num_partitions,
             replication_factor=config.default_replication_factor,
         ),
+        folder=config.quorum.folder,
         capability_handler=handle,
         tokens=config.tokens,
         authorization=rights,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
 from controller.audited_actions import AuditedRequest, outcomes
@@ -125,6 +126,7 @@ class Service:
         cluster: ClusterIdentity,
         addresses: AddressBook,
         defaults: TopicDefaults,
+        folder: Path,
         capability_handler: CapabilityHandler,
         tokens: DelegationTokenConfig = NO_TOKENS,
         authorization: ControllerAuthorization | None = None,
@@ -137,6 +139,8 @@ class Service:
         self.addresses = addresses
         """Kafka listeners of the controllers."""
         self.defaults = defaults
+        self.folder = folder
+        """The data folder of this node."""
         self.capability_handler = capability_handler
         self.tokens = DelegationTokens(tokens)
         self.audit_log = audit_log or AuditLog(wall_ms)

@@ -1,6 +1,8 @@
 """The health of the cluster: what is wrong, what mends it, and how many voters may be lost."""
 
+import asyncio
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta
@@ -14,6 +16,7 @@ from admin.capabilities.quorum import (
 )
 from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route
 from admin.monitoring.health_rules import Facts, Reason, is_healthy, reasons
+from admin.tools.local_plan import local_folder, takes_commands
 from controller.quorum_description import QuorumDescription
 from controller.service import Service
 from quorum.transport.security.validity import WARNINGS
@@ -73,7 +76,14 @@ class DescribeHealth(Request[Health], frozen=True, kw_only=True):
             )
             partitions, offset = found.value, found.offset
             fenced = (await service.read(fenced_brokers, stale=context.stale)).value
-        return _health(facts_of(service, quorum, partitions, fenced), partitions, offset)
+        local = await asyncio.to_thread(_running_local_folder, service.folder)
+        return _health(facts_of(service, quorum, partitions, fenced, local), partitions, offset)
+
+
+def _running_local_folder(data: Path) -> str | None:
+    """The folder of the `metaquorum local` that runs the node of a data folder, if one does."""
+    folder = local_folder(data)
+    return None if folder is None or not takes_commands(folder) else str(folder)
 
 
 def fenced_brokers(image: Image) -> tuple[int, ...]:
@@ -93,6 +103,7 @@ def facts_of(
     quorum: QuorumDescription,
     partitions: PartitionHealth | None,
     fenced: tuple[int, ...],
+    local_folder: str | None,
 ) -> Facts:
     """Return the facts that the rules judge."""
     known = partitions or PartitionHealth()
@@ -108,6 +119,7 @@ def facts_of(
         under_min_isr=known.under_min_isr,
         stalled=known.stalled,
         stalled_moves=known.stalled_moves,
+        local_folder=local_folder,
         certificates_end_s=WARNINGS.first_end_s,
         now_s=service.quorum.now_wall_ms / 1_000,
     )

@@ -25,7 +25,7 @@ from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.transport.address import Address
 from statemachine.errors import Error
 
-STATUS: Final = "metadata-quorum describe --status"
+STATUS: Final = "metaquorum metadata-quorum describe --status"
 
 ReplicaNumber = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Id of a controller")]
 Reachable = Annotated[

@@ -3,6 +3,7 @@
 Pure functions over facts that somebody else has gathered, so that every front end judges alike.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
@@ -18,7 +19,8 @@ EXPIRING_DAYS: Final = 30
 _DAY_SECONDS: Final = 24 * 3_600
 _IDS_SHOWN_MAX: Final = 10
 
-DESCRIBE: Final = "metadata-quorum describe --replication"
+DESCRIBE: Final = "metaquorum metadata-quorum describe"
+ALTER: Final = "metaquorum metadata-quorum alter"
 START: Final = "metaquorum start --config FILE"
 
 
@@ -135,6 +137,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     stalled: int = 0
     """Moving partitions that go on only after somebody has acted."""
     stalled_moves: Sequence[int] = ()
+    local_folder: str | None = None
+    """The folder of the `metaquorum local` that runs the cluster, if one does."""
     certificates_end_s: float | None = None
     """When the first certificate of the node that answers ends, in seconds of Unix time."""
     now_s: float = 0.0
@@ -180,6 +184,8 @@ class FolderFacts(Struct, frozen=True, kw_only=True):
     """What recovery will remove from the end of the log."""
     is_open_to_others: bool = False
     """True if other users of the machine may read it."""
+    start: str = START
+    """The command that starts a node on it."""
 
 
 def reasons_of_folder(facts: FolderFacts) -> Iterator[Reason]:
@@ -189,14 +195,14 @@ def reasons_of_folder(facts: FolderFacts) -> Iterator[Reason]:
             rule=Rule.FOLDER_UNUSABLE,
             severity=Severity.ERROR,
             sentence=facts.problem,
-            command=f"{START}, once the folder is in order",
+            command=f"{facts.start}, once the folder is in order",
         )
     if facts.cut is not None:
         yield reason(
             rule=Rule.LOG_CUT_SHORT,
             severity=Severity.WARNING,
             sentence=facts.cut,
-            command=START,
+            command=facts.start,
         )
     if facts.is_open_to_others:
         yield reason(
@@ -231,7 +237,7 @@ def reasons_of_settings(facts: SettingsFacts) -> Iterator[Reason]:
         )
     if facts.voters is not None:
         yield from _of_number(
-            [Member(id=each, is_voter=True, is_leader=True) for each in range(facts.voters)]
+            [Member(id=each, is_voter=True, is_leader=True) for each in range(facts.voters)], START
         )
     for sentence in facts.open_listeners:
         yield reason(
@@ -243,6 +249,20 @@ def reasons_of_settings(facts: SettingsFacts) -> Iterator[Reason]:
     yield from _of_certificates(facts.certificates_end_s, facts.now_s)
 
 
+def _start(facts: Facts, which: str, ids: Sequence[int] = ()) -> str:
+    """Return the command that starts nodes: `which` in words, or these."""
+    if facts.local_folder is None:
+        return f"{START}, on {which}"
+    if len(ids) == 1:
+        return local_restart(facts.local_folder, str(ids[0]))
+    return f"{local_restart(facts.local_folder)}, for {which}"
+
+
+def local_restart(folder: str, node: str = "NODE") -> str:
+    """Return the command that restarts a node of the local cluster in a folder."""
+    return f"metaquorum local restart {node} --dir {shlex.quote(folder)}"
+
+
 def _of_leader(facts: Facts) -> Iterator[Reason]:
     if facts.leader_id is None:
         yield reason(
@@ -250,7 +270,7 @@ def _of_leader(facts: Facts) -> Iterator[Reason]:
             severity=Severity.ERROR,
             sentence=f"no leader has been known for {facts.leaderless_ms / 1_000:.1f} s: a majority"
             " of the voters must run and reach each other",
-            command=f"{START}, on the controllers that do not run",
+            command=_start(facts, "each controller that does not run"),
         )
 
 
@@ -265,8 +285,7 @@ def _of_voters(facts: Facts) -> Iterator[Reason]:
             rule=Rule.VOTER_NOT_FETCHING,
             severity=Severity.ERROR,
             sentence=f"{_named('voter', gone)} not fetched for {NOT_FETCHING_MS // 1_000} s",
-            command=f"{START}, on {_ids(gone)}; or replace for good: "
-            "metadata-quorum alter --voters ...",
+            command=f"{_start(facts, _ids(gone), gone)}; or replace for good: {ALTER} --voters ...",
         )
     behind = [
         each.id
@@ -278,34 +297,34 @@ def _of_voters(facts: Facts) -> Iterator[Reason]:
             rule=Rule.VOTER_LAGGING,
             severity=Severity.ERROR,
             sentence=f"{_named('voter', behind)} not been caught up for {LAGGING_MS // 1_000} s",
-            command=DESCRIBE,
+            command=f"{DESCRIBE} --replication",
         )
-    yield from _of_number(voters)
+    yield from _of_number(voters, _start(facts, "a controller that does not run"))
 
 
-def _of_number(voters: Sequence[Member]) -> Iterator[Reason]:
+def _of_number(voters: Sequence[Member], start: str) -> Iterator[Reason]:
+    """`start` is the command that starts another voter."""
     count = len(voters)
     if count > 1 and not tolerance(voters):
         yield reason(
             rule=Rule.NO_FAILURE_TOLERANCE,
             severity=Severity.ERROR,
             sentence="the loss of one more voter stops the quorum",
-            command=f"{START}, on a controller that does not run; or add voters: "
-            "metadata-quorum alter --voters ...",
+            command=f"{start}; or add voters: {ALTER} --voters ...",
         )
     elif count == 1:
         yield reason(
             rule=Rule.NO_FAILURE_TOLERANCE,
             severity=Severity.WARNING,
             sentence="there is one voter, and its loss stops the quorum",
-            command="metadata-quorum alter --voters ..., with three voters",
+            command=f"{ALTER} --voters ..., with three voters",
         )
     if count % 2 == 0 and count:
         yield reason(
             rule=Rule.EVEN_VOTERS,
             severity=Severity.WARNING,
             sentence=f"{count} voters tolerate no more failures than {count - 1}",
-            command=f"metadata-quorum alter --voters ..., with {count - 1} or {count + 1} voters",
+            command=f"{ALTER} --voters ..., with {count - 1} or {count + 1} voters",
         )
 
 
@@ -316,8 +335,7 @@ def _of_voter_change(facts: Facts) -> Iterator[Reason]:
             rule=Rule.VOTER_CHANGE_STUCK,
             severity=Severity.WARNING,
             sentence=f"the change of the voters{target} waits: {facts.waits_for}",
-            command="metadata-quorum describe --status; or give it up: "
-            "metadata-quorum alter --cancel",
+            command=f"{DESCRIBE} --status; or give it up: {ALTER} --cancel",
         )
 
 
@@ -339,7 +357,7 @@ def _of_brokers(facts: Facts) -> Iterator[Reason]:
             rule=Rule.BROKER_FENCED,
             severity=Severity.ERROR,
             sentence=f"{_count(len(fenced), 'broker')} fenced, with replicas: {_ids(fenced)}",
-            command=f"{START}, on the broker; or empty it for good: "
+            command=f"{_start(facts, _ids(fenced), fenced)}; or empty for good: "
             f"metaquorum brokers decommission --brokers {ids}",
         )
 
@@ -350,7 +368,7 @@ def _of_partitions(facts: Facts) -> Iterator[Reason]:
             rule=Rule.PARTITIONS_WITHOUT_LEADER,
             severity=Severity.ERROR,
             sentence=f"{_count(facts.without_leader, 'partition')} without a leader",
-            command=f"{START}, on the brokers that were last in sync",
+            command=_start(facts, "each broker that was last in sync"),
         )
     if facts.under_min_isr:
         yield reason(
@@ -370,7 +388,7 @@ def _of_moves(facts: Facts) -> Iterator[Reason]:
             severity=Severity.ERROR,
             sentence=f"{_count(facts.stalled, 'moving partition')} stalled"
             + (f", in {'moves' if len(moves) > 1 else 'move'} {_ids(moves)}" if moves else ""),
-            command=f"metaquorum moves show{shown}" if moves else "reassign-partitions --list",
+            command=f"metaquorum {f'moves show{shown}' if moves else 'reassign-partitions --list'}",
         )
 
 

@@ -6,6 +6,7 @@ itself is changed.
 
 import os
 import random
+import shlex
 import shutil
 import stat
 import tempfile
@@ -15,8 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from admin.config import Config, load
-from admin.monitoring.health_rules import FolderFacts, SettingsFacts
+from admin.monitoring.health_rules import START, FolderFacts, SettingsFacts, local_restart
 from admin.settings import InvalidSetting
+from admin.tools.local_plan import CLUSTER_FILE, local_folder, takes_commands
 from quorum.clocks import wall_ms
 from quorum.log import meta_properties
 from quorum.log.errors import FolderInUse, StorageError
@@ -42,7 +44,24 @@ def folder_facts(folder: Path) -> FolderFacts:
     except OSError as error:
         problem = f"{error.filename or folder}: {error.strerror or error}"
     is_open = folder.is_dir() and bool(folder.stat().st_mode & _OTHERS)
-    return FolderFacts(folder=str(folder), problem=problem, cut=cut, is_open_to_others=is_open)
+    return FolderFacts(
+        folder=str(folder),
+        problem=problem,
+        cut=cut,
+        is_open_to_others=is_open,
+        start=_start(folder),
+    )
+
+
+def _start(data: Path) -> str:
+    """Return the command that starts the node with this data folder."""
+    local = local_folder(data)
+    if local is None:
+        return START
+    if takes_commands(local):
+        return local_restart(str(local), data.absolute().parent.name)
+    is_up = (local / CLUSTER_FILE).exists()
+    return START if is_up else f"metaquorum local --dir {shlex.quote(str(local))}"
 
 
 def _examined(folder: Path, copy: Path) -> tuple[str | None, str | None]:

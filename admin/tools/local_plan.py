@@ -196,6 +196,20 @@ def log_dir(folder: Path, node: NodePlan) -> Path:
     return (folder / node.name / "data").absolute()
 
 
+def local_folder(data: Path) -> Path | None:
+    """The folder of the local cluster that a data folder (`log_dir`) belongs to, or None."""
+    folder = data.absolute().parent.parent
+    return folder if (folder / PLAN_FILE).is_file() else None
+
+
+def takes_commands(folder: Path) -> bool:
+    """True if a `metaquorum local` runs the cluster in this folder; a demo takes no commands."""
+    try:
+        return "control" in json.loads((folder / CLUSTER_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
+
+
 def check_ports(plan: ClusterPlan, *, remedy: str = "stop what holds it") -> None:
     """Raise `LocalError` for the first port that another process holds."""
     for node in plan.nodes:

@@ -404,5 +404,5 @@ def _displaced(me: ReplicaId) -> str:
         f"voter {me} is another directory than this one: the disk was replaced or wiped, or "
         "folders were exchanged, and what the voter has promised is not known here. This node "
         f"observes. To let it vote, take {me} out of the voters and then in again: "
-        f"metadata-quorum alter --voters, first without {me}, then with it"
+        f"metaquorum metadata-quorum alter --voters, first without {me}, then with it"
     )

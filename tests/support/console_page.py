@@ -23,7 +23,7 @@ MASKS: Final = (
     (rf"{_MEASURE}|\bunknown\b", "<measured>"),
     (r"(process|TopicId:) [\w-]+", r"\1 <id>"),
     # The leader of the quorum, and the replicas of partitions, are drawn by lot.
-    (r"(controller-|Controller |LeaderId: +|[Vv]oter |, on )\d\b", r"\1<controller>"),
+    (r"(controller-|Controller |LeaderId: +|[Vv]oter |local restart )\d\b", r"\1<controller>"),
     (r"(LeaderEpoch|HighWatermark|MaxFollowerLag|MaxFollowerLagTimeMs): +-?\d+", r"\1: <n>"),
     (r"^\d+( +-?\d+){3} +(?=Leader|Follower|Observer)", "<replica> "),
     (r"\b10\d(,10\d)+\b|(?<=Leader: )10\d|(?<=in sync yet: )10\d", "<brokers>"),

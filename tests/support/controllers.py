@@ -193,6 +193,7 @@ async def start(
         cluster=opened.cluster,
         addresses=opened.addresses,
         defaults=TopicDefaults(num_partitions=1, replication_factor=1),
+        folder=folder,
         capability_handler=handle,
         authorization=rights,
         audit_log=audit_log,

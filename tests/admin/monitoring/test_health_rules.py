@@ -119,6 +119,28 @@ def test_the_rules_fire_for_their_facts_alone(name: str) -> None:
         assert each.sentence
         assert each.why
         assert each.command
+        # One form: the programs that are Kafka's scripts are commands of metaquorum as well.
+        for program in ("metadata-quorum", "reassign-partitions"):
+            assert each.command.count(program) == each.command.count(f"metaquorum {program}")
+
+
+@pytest.mark.parametrize(
+    ("facts", "command"),
+    [
+        (Facts(leader_id=None), "NODE --dir '/tmp/m q', for each controller that does not run"),
+        (CASES["one of five voters is lost"][0], "3 --dir '/tmp/m q'; or replace for good: meta"),
+        (replace(WELL, fenced_brokers=(101,)), "101 --dir '/tmp/m q'; or empty for good: meta"),
+        (CASES["fenced brokers"][0], "NODE --dir '/tmp/m q', for 101, 102; or empty for good: me"),
+        (CASES["no leaders"][0], "NODE --dir '/tmp/m q', for each broker that was last in sync"),
+    ],
+)
+def test_the_nodes_of_a_local_cluster_are_restarted_by_its_own_command(
+    facts: Facts, command: str
+) -> None:
+    (elsewhere,) = reasons(facts)
+    assert elsewhere.command.startswith("metaquorum start --config FILE, on ")
+    (found,) = reasons(replace(facts, local_folder="/tmp/m q"))
+    assert found.command.startswith(f"metaquorum local restart {command}")
 
 
 OF_FOLDER: dict[Rule, FolderFacts] = {

@@ -1,5 +1,6 @@
 """`metaquorum doctor` on the folder and the settings of a node."""
 
+import asyncio
 import hashlib
 import json
 from pathlib import Path
@@ -11,6 +12,8 @@ from admin.cli.doctor import command
 from admin.cli.options import Exit
 from admin.monitoring.health_rules import Rule
 from admin.tools.doctor import folder_facts
+from statemachine.commands import FenceBrokers
+from tests.controller.controller_commands import asked, join, topic
 from tests.support.broker_requests import created, joined
 from tests.support.controllers import CLUSTER_ID, a_controller
 from tests.support.kafka_client import kafka_client
@@ -57,6 +60,43 @@ def test_an_end_that_is_not_whole_is_told_and_stays(folder: Path) -> None:
     assert f"WARNING {Rule.LOG_CUT_SHORT}: at the next start: cut 7 bytes from" in result.stdout
     assert str(folder / LOG) in result.stdout
     assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("files", "starts"),
+    [
+        ({}, "metaquorum start --config FILE"),
+        ({"local.json": "{}"}, "metaquorum local --dir {0}"),
+        (
+            {"local.json": "{}", "cluster.json": '{"control":"/s"}'},
+            "metaquorum local restart controller-1 --dir {0}",
+        ),
+        # A demo takes no commands.
+        ({"local.json": "{}", "cluster.json": "{}"}, "metaquorum start --config FILE"),
+        ({"local.json": "{}", "cluster.json": "[1"}, "metaquorum start --config FILE"),
+    ],
+)
+def test_the_folder_of_a_node_of_a_local_cluster_is_started_by_its_command(
+    tmp_path: Path, files: dict[str, str], starts: str
+) -> None:
+    data = tmp_path / "controller-1" / "data"
+    data.mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert folder_facts(data).start == starts.format(tmp_path)
+
+
+async def test_controllers_of_a_local_cluster_name_its_command(tmp_path: Path) -> None:
+    for name in ("local.json", "cluster.json"):
+        (tmp_path / name).write_text('{"control":"/s"}')
+    (tmp_path / "controller-1").mkdir()
+    async with a_controller(tmp_path / "controller-1") as node:
+        await join(node.controller, 101, 102)
+        await asked(node.controller, topic("t", 101, 102))
+        await asked(node.controller, FenceBrokers(broker_ids=(101,)))
+        where = ("--bootstrap-controller", str(node.address))
+        result = await asyncio.to_thread(CliRunner().invoke, command, where)
+    assert f"mend it:     metaquorum local restart 101 --dir {tmp_path}; or empty" in result.stdout
 
 
 def test_damage_in_the_middle_is_an_error_with_the_way_back(folder: Path) -> None:
