@@ -67,7 +67,9 @@ class ListedTopic(Answer, frozen=True, kw_only=True):
 
     name: str
     partitions: int
-    replication_factor: Annotated[int, Meta(description="Replicas of its first partition")]
+    replication_factor: Annotated[
+        int, Meta(description="Replicas of its first partition, after the move that is under way")
+    ]
 
 
 class Topics(Page, frozen=True, kw_only=True):
@@ -379,5 +381,5 @@ def _listed(image: Image, name: str) -> ListedTopic:
     return ListedTopic(
         name=name,
         partitions=len(topic.partitions),
-        replication_factor=0 if first is None else len(first.replicas),
+        replication_factor=0 if first is None else len(first.final),
     )

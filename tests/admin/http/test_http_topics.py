@@ -65,6 +65,21 @@ async def test_partitions_are_described_page_by_page(http: Http) -> None:
     assert (beyond["partitions"], beyond["total"], beyond["next_page_token"]) == ([], 5, None)
 
 
+async def test_the_replication_factor_during_a_move_is_the_one_after_it(http: Http) -> None:
+    """Replicas that are still there, or only copied to, do not count."""
+    await http.post(TOPICS, {"name": "t", "assignments": [[101, 102]]})
+
+    async def factor() -> int:
+        (found,) = (await http.get(TOPICS)).body["topics"]
+        return int(found["replication_factor"])
+
+    for target in ([102, 103], [103], [101, 102, 103]):
+        partition = {"topic": "t", "partition": 0, "replicas": target}
+        begun = await http.post("/v1/reassignments", {"version": 1, "partitions": [partition]})
+        assert begun.status == 202, begun
+        assert await factor() == len(target)
+
+
 async def test_a_dry_run_changes_nothing(http: Http) -> None:
     asked = {"name": "t", "partitions": 2, "replication_factor": 1}
     assert (await http.post(f"{TOPICS}?dry_run=true", asked)).body == {
