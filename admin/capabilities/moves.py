@@ -115,6 +115,9 @@ class Pause(Answer, frozen=True, kw_only=True):
     stops_copying: StopsCopying = False
 
 
+PauseOfAll = Annotated[Pause | None, Meta(description="null: no pause of all moves is in force")]
+
+
 class Move(Answer, frozen=True, kw_only=True):
     """A move, running or ended, and its partitions by state."""
 
@@ -163,7 +166,7 @@ class DescribedMove(MoveProgress, frozen=True, kw_only=True):
     """A move with the positions of its first partitions."""
 
     as_of_offset: AsOfOffset
-    all_paused: Pause | None
+    all_paused: PauseOfAll
     partitions: tuple[OngoingReassignment, ...]
     partitions_not_shown: int
 
@@ -171,7 +174,7 @@ class DescribedMove(MoveProgress, frozen=True, kw_only=True):
 class Moves(Page, frozen=True, kw_only=True):
     """Moves in the order in which they began."""
 
-    all_paused: Pause | None
+    all_paused: PauseOfAll
     moves: tuple[Move, ...]
 
 

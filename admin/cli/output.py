@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from admin.capabilities.moves import PartitionError
     from admin.capabilities.schema import Result
+    from admin.client.channels import Response
 
 T = TypeVar("T")
 
@@ -130,6 +131,11 @@ def refused_partitions(named: "Sequence[PartitionError]", total: int) -> Iterato
         partition = "" if each.partition is None else f"{each.id}: "
         yield f"Error: {partition}{each.message or each.kafka_error}"
     yield from and_more(total - len(named))
+
+
+def as_of_offset(response: "Response[Any]") -> dict[str, int]:
+    """The field of the offset that an answer is as of, unless it is unknown: brokers tell none."""
+    return {} if response.as_of is None else {"as_of_offset": response.as_of}
 
 
 def as_json(value: Json) -> str:

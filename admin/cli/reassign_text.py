@@ -13,7 +13,7 @@ from admin.capabilities.moves import PartitionResult
 from admin.capabilities.plan_steps import PLAN_FILE_VERSION, PlannedPartition
 from admin.capabilities.reassignments import BegunMove
 from admin.capabilities.schema import Answer, json_of
-from admin.cli.output import and_more, ids
+from admin.cli.output import and_more, as_of_offset, ids
 from admin.client.channels import Response
 from admin.model import Assignment, PartitionId
 from admin.plan_file import render_plan
@@ -178,7 +178,7 @@ def listed_data(active: Response[Sequence[OngoingReassignment]]) -> dict[str, An
     """The same as plain values, in the shape of a plan."""
     return {
         "version": PLAN_FILE_VERSION,
-        "as_of_offset": active.as_of,
+        **as_of_offset(active),
         "partitions": [json_of(one) for one in sorted(active.value, key=lambda one: one.id)],
     }
 

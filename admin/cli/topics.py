@@ -23,6 +23,7 @@ from admin.cli.options import (
     with_target,
     yes_option,
 )
+from admin.cli.output import as_of_offset
 from admin.cli.topic_filters import PartitionFilter, filter_options
 from admin.cli.topic_offsets import delete_records, get_offsets
 from admin.cli.topic_patterns import check_found, find_topics, is_pattern
@@ -279,7 +280,7 @@ def _partition_lines(topic: "TopicDescription") -> Iterator[str]:
 def listed_data(topics: "Response[Mapping[str, TopicDescription]]") -> dict[str, Any]:
     """The list as plain values, as `GET /v1/topics` has it."""
     return {
-        "as_of_offset": topics.as_of,
+        **as_of_offset(topics),
         "topics": [
             {
                 "name": name,
@@ -296,7 +297,7 @@ def topics_data(topics: "Response[Mapping[str, TopicDescription]]") -> dict[str,
     from statemachine.vocabulary import NO_LEADER
 
     return {
-        "as_of_offset": topics.as_of,
+        **as_of_offset(topics),
         "topics": [
             {
                 "name": name,

@@ -26,8 +26,8 @@ from admin.capabilities.moves import (
     MoveProgress,
     MovesChanged,
     PartitionError,
-    Pause,
     PauseMoves,
+    PauseOfAll,
     ResumeMoves,
     RollBackMove,
 )
@@ -118,7 +118,7 @@ class AllPaused(Answer, frozen=True, kw_only=True):
     """The pause of all moves; null: there is none."""
 
     as_of_offset: AsOfOffset
-    all_paused: Pause | None
+    all_paused: PauseOfAll
     not_stopped: CopiesNotStopped = ()
     not_stopped_total: CopiesNotStoppedTotal = 0
 

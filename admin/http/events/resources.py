@@ -19,7 +19,7 @@ from admin.capabilities.moves import (
     DescribeMove,
     ListMoves,
     MoveProgress,
-    Pause,
+    PauseOfAll,
     move_of,
     pause_of,
 )
@@ -70,7 +70,7 @@ class PartitionCounts(Answer, frozen=True, kw_only=True):
 class AllPaused(Answer, frozen=True, kw_only=True):
     """The pause of all moves, if any, and how many moves are listed."""
 
-    all_paused: Pause | None
+    all_paused: PauseOfAll
     moves_total: int
 
 

@@ -124,6 +124,7 @@ def test_active_moves_are_listed_with_what_comes_and_goes() -> None:
     assert listed_data(nothing) == {"version": 1, "as_of_offset": 7, "partitions": []}
     one: Response[Sequence[OngoingReassignment]] = Response([moving(0, (103,), ())], None)
     assert listed_data(one)["partitions"][0]["adding_replicas"] == [103]
+    assert "as_of_offset" not in listed_data(one)
 
 
 def test_cancelled_partitions_are_listed() -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from admin.cli.topic_filters import PartitionFilter
-from admin.cli.topics import described, partitions_described, topics_data
+from admin.cli.topics import described, listed_data, partitions_described, topics_data
 from admin.client.channels import Response
 from admin.model import PartitionDescription, PartitionId, TopicDescription
 
@@ -33,7 +33,11 @@ def test_data_says_what_offset_it_is_as_of() -> None:
     assert data["as_of_offset"] == 7
     assert [each["name"] for each in data["topics"]] == ["a", "b"]
     assert data["topics"][0]["partitions"][0]["leader"] is None
-    assert topics_data(Response({}, None)) == {"as_of_offset": None, "topics": []}
+
+
+def test_data_has_no_offset_where_a_broker_tells_none() -> None:
+    nothing: Response[Mapping[str, TopicDescription]] = Response({}, None)
+    assert topics_data(nothing) == listed_data(nothing) == {"topics": []}
 
 
 def partition(
