@@ -238,7 +238,8 @@ async def list_acls(target: Target, asked: "AclFilter", output: str) -> None:
 
     async with target.client() as client:
         found = security.read_acls(await client.carry_out(security.describe_acls(asked)))
-    show(found, output, _table, _data)
+    none = "There are no ACLs." if asked == security.AclFilter() else "No ACLs match."
+    show(found, output, _table, _data, none=none)
 
 
 @command.command("remove")

@@ -52,7 +52,8 @@ async def list_(target: Target, stale: bool, output: str) -> None:
 
     asked = ListBrokers(page_size=PAGE_SIZE_MAX)
     found = await every_page(lambda page: target.ask(page, stale=stale), asked)
-    show(found, output, lambda found: listed(found.brokers))
+    none = "No brokers are registered."
+    show(found, output, lambda found: listed(found.brokers), none=none)
 
 
 @command.command()
@@ -194,7 +195,8 @@ async def log_dirs(
         found = await describe_log_dirs([*wanted], partitions, client.security)
     directories = {wanted[where]: each for where, each in found.of_brokers.items()}
     table = replicas_shown if topics else directories_shown
-    show(directories, output, table, directories_data)
+    none = "" if found.silent else "No brokers are alive."
+    show(directories, output, table, directories_data, none=none)
     return finish(errors=[f"Error: {each}" for each in found.silent.values()])
 
 
@@ -285,7 +287,7 @@ def directories_data(found: "LogDirsById") -> dict[str, Any]:
 
 def listed(brokers: "Sequence[Broker]") -> str:
     """The output of `list`."""
-    return columns(brokers, _BROKERS) if brokers else "No brokers are registered."
+    return columns(brokers, _BROKERS) if brokers else ""
 
 
 async def _alter(target: Target, request: "Request[BrokersAltered]", done: str) -> Exit:

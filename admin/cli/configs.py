@@ -59,7 +59,8 @@ async def describe(
         found = await client.describe_configs(kind, name)
     whose = {"topic": topic} if topic is not None else {"broker": broker}
     data = {**whose, "configs": [asdict(each) for each in found]}
-    show(found, output, lambda found: columns(found, _CONFIGS), lambda _: data)
+    none = "No configurations are set."
+    show(found, output, lambda found: columns(found, _CONFIGS), lambda _: data, none=none)
 
 
 async def _at_broker(target: Target, broker: int) -> Target:

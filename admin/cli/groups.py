@@ -80,7 +80,8 @@ async def list_(target: Target, output: str) -> Exit:
     async with _asking(target) as asking:
         groups, errors = await asking.admin.list_groups()
     data = {"groups": [each._asdict() for each in groups]}
-    show(groups, output, lambda found: columns(found, _GROUPS), lambda _: data)
+    none = "" if errors else "There are no groups."
+    show(groups, output, lambda found: columns(found, _GROUPS), lambda _: data, none=none)
     return finish(errors=[f"Error: {each.reason}" for each in errors])
 
 
@@ -183,7 +184,8 @@ async def offsets(target: Target, group: str, output: str) -> None:
                 member=readers.get(id),
             )
         )
-    show(rows, output, lambda rows: columns(rows, _OFFSETS), lambda rows: _rows_data(group, rows))
+    none = f"Group {group} reads no partitions, and has committed no offsets."
+    show(rows, output, _offsets_table, lambda rows: _rows_data(group, rows), none=none)
 
 
 def _or_dash(value: object) -> object:
@@ -199,6 +201,10 @@ _OFFSETS: Final["Columns[GroupOffset]"] = {
     "Member": lambda row: "-" if row.member is None else row.member.member_id,
     "Host": lambda row: "-" if row.member is None else row.member.host,
 }
+
+
+def _offsets_table(rows: Sequence[GroupOffset]) -> str:
+    return columns(rows, _OFFSETS)
 
 
 def _rows_data(group: str, rows: Sequence[GroupOffset]) -> dict[str, Any]:

@@ -69,7 +69,9 @@ async def list_(target: Target, running: bool, stale: bool, output: str) -> None
     moves = tuple(
         MoveProgress(**{**asdict(each), **known_of.get(each.move_id, {})}) for each in found.moves
     )
-    show(replace(found, moves=moves), output, lambda found: listed(found, running=running))
+    show(replace(found, moves=moves), output, listed)
+    if output == "table" and not moves:
+        say("No moves are running." if running else "No moves are listed.")
 
 
 @command.command("show")
@@ -298,11 +300,10 @@ _OUTCOMES: Final["Columns[PartitionResult]"] = {
 }
 
 
-def listed(found: "Moves", *, running: bool) -> str:
+def listed(found: "Moves") -> str:
     """The output of `list`."""
-    none = "No moves are running." if running else "No moves are listed."
-    table = columns(found.moves, _MOVES) if found.moves else none
-    return "\n".join([*_all_paused(found), table])
+    table = [columns(found.moves, _MOVES)] if found.moves else []
+    return "\n".join([*_all_paused(found), *table])
 
 
 def _all_paused(found: "Moves | DescribedMove") -> list[str]:

@@ -529,12 +529,18 @@ def show(
     output: str,
     table: Callable[[T], str],
     data: Callable[[T], Mapping[str, Any]] | None = None,
+    *,
+    none: str = "",
 ) -> None:
-    """Print an answer as its table, if not empty, or as data; without `data` it is the answer of a
-    capability."""
+    """Print an answer as its table or as data; without `data` it is the answer of a capability.
+
+    An empty table leaves stdout empty, and `none` is said on stderr.
+    """
     if output == "table":
         if found and (text := table(found)):
             write(text)
+        elif none:
+            say(none)
         return
     if data is not None:
         write_data(data(found), output)

@@ -102,6 +102,8 @@ def list_(output: str) -> None:
     elif rows:
         titles = {option: _cell(option) for option in PROFILE_OPTIONS}
         write(columns(rows, {"profile": lambda row: _marked(row[0], profiles.current), **titles}))
+    else:
+        say("There are no profiles.")
 
 
 def _marked(name: str, current: str | None) -> str:

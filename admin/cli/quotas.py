@@ -51,7 +51,8 @@ async def describe(target: Target, output: str, **names: Any) -> None:
     entity = _entity(names)
     async with target.client() as client:
         found = quotas.read_quotas(await client.carry_out(quotas.describe_quotas(entity)))
-    show(found, output, _table, _data)
+    none = "No quotas match." if entity else "There are no quotas."
+    show(found, output, _table, _data, none=none)
 
 
 @command.command("alter")

@@ -8,7 +8,7 @@ from admin.cli.options import Target, output_option, say, show, with_target
 from admin.cli.output import columns
 
 if TYPE_CHECKING:
-    from admin.capabilities.snapshots import Snapshot, TakenSnapshot
+    from admin.capabilities.snapshots import Snapshot, Snapshots, TakenSnapshot
     from admin.cli.output import Columns
 
 
@@ -29,7 +29,7 @@ async def list_(target: Target, output: str) -> None:
     from admin.capabilities.snapshots import ListSnapshots
 
     found = await target.ask(ListSnapshots())
-    show(found, output, lambda found: columns(found.snapshots, _SNAPSHOTS))
+    show(found, output, _listed, none=f"Node {found.node_id} has no snapshots.")
     if output == "table":
         start, end = found.log_start_offset, found.log_end_offset
         say(f"Node {found.node_id} has the log from offset {start} to {end}.")
@@ -43,6 +43,10 @@ async def take(target: Target, output: str) -> None:
     from admin.capabilities.snapshots import TakeSnapshot
 
     show(await target.ask(TakeSnapshot()), output, _taken)
+
+
+def _listed(found: "Snapshots") -> str:
+    return columns(found.snapshots, _SNAPSHOTS) if found.snapshots else ""
 
 
 def _taken(found: "TakenSnapshot") -> str:

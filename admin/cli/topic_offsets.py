@@ -92,7 +92,8 @@ async def get_offsets(
     admin = RoutedAdmin(servers, timeout_ms=target.timeout_ms, config=target.config)
     found = await admin.list_offsets(asked, time)
     known = {id: each for id, each in found.items() if not isinstance(each, Failed)}
-    show(dict(sorted(known.items())), output, _lines, _offsets_data)
+    none = "" if found else "There are no topics."
+    show(dict(sorted(known.items())), output, _lines, _offsets_data, none=none)
     return finish(errors=_failures(found))
 
 

@@ -103,11 +103,13 @@ async def list_(
     **only: bool,
 ) -> None:
     """List the names of TOPICS, which may be glob patterns, or of all topics."""
+    chosen = PartitionFilter(**only)
     async with target.client() as client:
         known = await find_topics(client, (*topics, *named), stale=stale)
-        chosen = await PartitionFilter(**only).apply(client, known.value, stale=stale)
-    shown = known._replace(value={name: known.value[name] for name in chosen})
-    show(shown, output, lambda topics: "\n".join(sorted(topics.value)), listed_data)
+        found = await chosen.apply(client, known.value, stale=stale)
+    shown = known._replace(value={name: known.value[name] for name in found})
+    none = _none(chosen, named=bool(topics or named))
+    show(shown, output, lambda topics: "\n".join(sorted(topics.value)), listed_data, none=none)
     check_found(known.value, (*topics, *named))
 
 
@@ -135,8 +137,17 @@ async def describe(
         known = await find_topics(client, (*topics, *named), stale=stale)
         shown = known._replace(value=await chosen.apply(client, known.value, stale=stale))
     # As Kafka's script: lines of topics would count partitions that are not shown.
-    show(shown, output, described if chosen.is_empty else partitions_described, topics_data)
+    table = described if chosen.is_empty else partitions_described
+    none = _none(chosen, named=bool(topics or named))
+    show(shown, output, table, topics_data, none=none)
     check_found(known.value, (*topics, *named))
+
+
+def _none(chosen: PartitionFilter, *, named: bool) -> str:
+    """The sentence about an empty list; names that no topic has are an error of their own."""
+    if not chosen.is_empty:
+        return "No topics have such partitions."
+    return "" if named else "There are no topics."
 
 
 @command.command("alter")

@@ -119,7 +119,8 @@ async def list_users(target: Target, output: str) -> None:
 
     async with target.client() as client:
         found = security.read_users(await client.carry_out(security.describe_users()))
-    show(found, output, _table, lambda users: {"users": [asdict(each) for each in users]})
+    data = {"users": [asdict(each) for each in found]}
+    show(found, output, _table, lambda _: data, none="There are no users.")
 
 
 def _table(users: "Sequence[User]") -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from admin.capabilities.brokers import Safety
-from admin.cli.brokers import judged, listed
+from admin.cli.brokers import judged
 from admin.cli.main import group
 from statemachine import commands
 from statemachine.brokers.safety import Harm, UnsafePartition
@@ -132,10 +132,6 @@ def test_partitions_that_are_not_named_are_counted() -> None:
     )
     told = judged((1,), found)
     assert told.splitlines()[2:] == ["a-0        under-min-isr  2,3     3", "and 3 more"]
-
-
-def test_a_cluster_without_brokers_says_so() -> None:
-    assert listed(()) == "No brokers are registered."
 
 
 def test_brokers_are_named_by_their_ids() -> None:

@@ -48,7 +48,8 @@ def test_a_profile_has_time_out_and_output_and_can_be_chosen_by_the_environment(
     assert '"timeout": "30ms"' in run("profile", "list", "-o", "json").stdout
     assert "a b.é  " in run("profile", "list").stdout
     run("profile", "remove", "a b.é")
-    assert run("profile", "list").stdout == ""
+    none = run("profile", "list")
+    assert (none.stdout, none.stderr) == ("", "There are no profiles.\n")
 
 
 @pytest.mark.parametrize(

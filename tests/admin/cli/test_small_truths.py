@@ -12,6 +12,7 @@ from admin.cli import move_progress
 from admin.cli.main import group
 from admin.cli.options import command_line
 from admin.client.admin_client import AdminClient
+from statemachine.security.authorization import AuthorizerConfig
 from tests.admin.cli.test_moves_command import run as run_moves
 from tests.admin.cli.test_reassign_execute import FOUR
 from tests.admin.cli.test_reassign_partitions import brokers
@@ -35,6 +36,31 @@ async def test_an_unknown_topic_leaves_stdout_empty(tmp_path: Path) -> None:
         done = await asyncio.to_thread(CliRunner().invoke, group, arguments)
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == "Error: there is no topic nope\n"
+
+
+async def test_an_empty_list_is_said_on_stderr(tmp_path: Path) -> None:
+    sentences = {
+        ("topics", "list"): "There are no topics.",
+        ("topics", "describe"): "There are no topics.",
+        ("topics", "list", "--unavailable"): "No topics have such partitions.",
+        ("topics", "describe", "--under-min-isr"): "No topics have such partitions.",
+        ("users", "list"): "There are no users.",
+        ("acls", "list"): "There are no ACLs.",
+        ("acls", "list", "--topic", "t"): "No ACLs match.",
+        ("quotas", "describe"): "There are no quotas.",
+        ("quotas", "describe", "--user", "ann"): "No quotas match.",
+        ("brokers", "list"): "No brokers are registered.",
+        ("brokers", "log-dirs"): "No brokers are alive.",
+        ("moves", "list"): "No moves are listed.",
+        ("configs", "describe", "--broker-default"): "No configurations are set.",
+    }
+    everyone = AuthorizerConfig(allow_if_no_acl=True)
+    async with a_controller(tmp_path, authorizer=everyone, metadata_version=22) as node:
+        for arguments, sentence in sentences.items():
+            where = ("--bootstrap-controller", str(node.address))
+            done = await asyncio.to_thread(CliRunner().invoke, group, [*arguments, *where])
+            said = (done.exit_code, done.stdout, done.stderr)
+            assert said == (0, "", f"{sentence}\n"), arguments
 
 
 async def test_an_interrupted_wait_says_that_the_move_goes_on(
