@@ -1,6 +1,7 @@
 """Moves that exist: list, describe, pause, resume, cancel, roll back, order and throttle them."""
 
 from collections.abc import Awaitable, Callable
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert
@@ -74,6 +75,7 @@ C = TypeVar("C", bound=MoveOptions)
 
 LIST_MOVES: Final = "metaquorum moves list"
 BASE: Final = "/v1/reassignments"
+ALL: Final = MappingProxyType({"everything": True})
 RESULTS_LISTED_MAX: Final = 5_000
 """Partitions that the answer to a change lists, refused ones first."""
 LOST_SHOWN_MAX: Final = 20
@@ -462,8 +464,14 @@ class PauseMoves(_NamesMoves, frozen=True, kw_only=True):
     NAME = "moves.pause"
     NEEDS = ALTER_CLUSTER
     ROUTES = (
-        Route("POST", f"{BASE}:pause", fixed={"everything": True}, query=("after_step",)),
-        Route("POST", f"{BASE}/{{id}}:pause", id="moves", query=("after_step",)),
+        Route("POST", f"{BASE}:pause", fixed=ALL, excluded=("moves",), query=("after_step",)),
+        Route(
+            "POST",
+            f"{BASE}/{{id}}:pause",
+            id="moves",
+            excluded=("everything",),
+            query=("after_step",),
+        ),
     )
     FAILING = "{0.named} cannot be paused"
 
@@ -490,8 +498,8 @@ class ResumeMoves(_NamesMoves, frozen=True, kw_only=True):
     NAME = "moves.resume"
     NEEDS = ALTER_CLUSTER
     ROUTES = (
-        Route("POST", f"{BASE}:resume", fixed={"everything": True}),
-        Route("POST", f"{BASE}/{{id}}:resume", id="moves"),
+        Route("POST", f"{BASE}:resume", fixed=ALL, excluded=("moves",)),
+        Route("POST", f"{BASE}/{{id}}:resume", id="moves", excluded=("everything",)),
     )
     FAILING = "{0.named} cannot be resumed"
 
@@ -510,14 +518,15 @@ class CancelMoves(_NamesMoves, frozen=True, kw_only=True):
     NAME = "moves.cancel"
     NEEDS = ALTER_CLUSTER
     ROUTES = (
+        Route("POST", f"{BASE}:cancel", query=("dry_run",), without_body=ALL, large=True),
         Route(
             "POST",
-            f"{BASE}:cancel",
+            f"{BASE}/{{id}}:cancel",
+            id="moves",
+            excluded=("everything",),
             query=("dry_run",),
-            without_body={"everything": True},
             large=True,
         ),
-        Route("POST", f"{BASE}/{{id}}:cancel", id="moves", query=("dry_run",), large=True),
         Route("DELETE", f"{BASE}/{{id}}", id="moves", query=("dry_run",)),
     )
 

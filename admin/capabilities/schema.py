@@ -59,6 +59,8 @@ class Route:
     """Fields that are query parameters of the same name."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields that the route itself gives."""
+    excluded: tuple[str, ...] = ()
+    """Fields that contradict those of the route."""
     without_body: Mapping[str, Any] = field(default_factory=dict)
     """Fields that an empty body stands for."""
     large: bool = False
@@ -121,6 +123,18 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     def parameters(cls, route: Route) -> Mapping[str, str]:
         """The fields of a request on this route by the names of the query parameters."""
         return route.parameters
+
+    @classmethod
+    def in_body(cls, route: Route) -> tuple[str, ...]:
+        """The fields of a request on this route that its JSON body may have, in their order."""
+        elsewhere = {
+            "key",
+            route.id,
+            *cls.parameters(route).values(),
+            *route.fixed,
+            *route.excluded,
+        }
+        return tuple([name for name in cls.__struct_fields__ if name not in elsewhere])
 
     @classmethod
     def may_be_stale(cls) -> bool:

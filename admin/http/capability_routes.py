@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
@@ -108,7 +108,6 @@ async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
     for name, field in parameters.items():
         if name in request.query:
             values[field] = _in_query(request.query[name], types[field], name, field)
-    taken = {"key", route.id, *parameters.values(), *route.fixed}
     if request.method != "GET" and KEY_HEADER in request.headers:
         if "key" not in types:
             what = f"{request.method} {request.path} takes no {KEY_HEADER}; omit it"
@@ -120,7 +119,8 @@ async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
             values |= route.without_body
         else:
             # In a thread: decoding a long body would block the event loop.
-            values |= await asyncio.to_thread(_fields_in, body, types.keys() - taken)
+            known = kind.in_body(route)
+            values |= await asyncio.to_thread(_fields_in, body, known, parameters)
     return _typed(values, kind, route)
 
 
@@ -170,7 +170,9 @@ def _words_of(type_: Any) -> tuple[str, ...]:
     return get_args(type_) if get_origin(type_) is Literal else ()
 
 
-def _fields_in(body: bytearray, known: Any) -> dict[str, Any]:
+def _fields_in(
+    body: bytearray, known: Sequence[str], parameters: Collection[str]
+) -> dict[str, Any]:
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -181,6 +183,9 @@ def _fields_in(body: bytearray, known: Any) -> dict[str, Any]:
             400, "Invalid request", f"the body must be an object with {there or 'nothing'}"
         )
     for name in found:
+        if name in parameters:
+            right = f"{name!r} is a parameter of the URL: write ?{name}="
+            raise Problem(400, "Invalid request", right)
         if name not in known:
             right = f"there is {there}" if there else "the body must be empty"
             raise Problem(400, "Invalid request", f"{_short(name)!r} is not known; {right}")

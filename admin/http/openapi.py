@@ -160,8 +160,7 @@ def _of_route(
         parameters.append(_STALE)
     if "key" in fields and not is_read:
         parameters.append(_KEY)
-    elsewhere = {"key", route.id, *in_query.values(), *route.fixed}
-    body = [each for each in fields.values() if each.name not in elsewhere]
+    body = [fields[name] for name in kind.in_body(route)]
     given: dict[str, Any] = {}
     if route.method in ("POST", "PUT", "PATCH") and body:
         required = any(each.required for each in body) and not route.without_body

@@ -118,7 +118,7 @@ def _path(
     shown = id if isinstance(id, str | int) else values.integer(32)
     path = route.path.replace("{id}", quote(str(shown), safe=""))
     query = {name: fields.pop(field) for name, field in route.parameters.items() if field in fields}
-    for name in route.fixed:
+    for name in (*route.fixed, *route.excluded):
         fields.pop(name, None)
     fields.pop("key", None)
     if query:
