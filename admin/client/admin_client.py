@@ -10,7 +10,7 @@ import msgspec
 from admin.capabilities import schema
 from admin.capabilities.quorum import STATUS, NodeAddress, Nodes
 from admin.capabilities.schema import Request, prepared, with_key
-from admin.client.channels import Form, Response
+from admin.client.channels import Form, Response, only
 from admin.client.cluster import (
     describe_quorum,
     metadata,
@@ -299,7 +299,7 @@ class AdminClient:
             Call(
                 api_key=ApiKey.CREATE_TOPICS,
                 fill=lambda form: form.request(topics=[topic]),
-                judge=lambda response: verdict_of(response.topics[0]),
+                judge=lambda response: verdict_of(only(response.topics)),
                 failing=f"topic {name} cannot be created",
                 done_before=ErrorCode.TOPIC_ALREADY_EXISTS,
             )
@@ -312,7 +312,7 @@ class AdminClient:
             Call(
                 api_key=ApiKey.CREATE_PARTITIONS,
                 fill=lambda form: form.request(topics=[topic], validate_only=False),
-                judge=lambda response: verdict_of(response.results[0]),
+                judge=lambda response: verdict_of(only(response.results)),
                 failing=f"topic {name} cannot have {count} partitions",
             )
         )
@@ -326,7 +326,7 @@ class AdminClient:
                 fill=lambda form: form.request(
                     topic_names=(name,), topics=[{"name": name, "topic_id": None}]
                 ),
-                judge=lambda response: verdict_of(response.responses[0]),
+                judge=lambda response: verdict_of(only(response.responses)),
                 failing=f"topic {name} cannot be deleted",
                 done_before=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )
@@ -343,7 +343,7 @@ class AdminClient:
                 fill=lambda form: form.request(
                     resources=[resource], include_synonyms=False, include_documentation=False
                 ),
-                judge=lambda response: verdict_of(response.results[0]),
+                judge=lambda response: verdict_of(only(response.results)),
                 failing=f"the configurations of {_resource(kind, name)} cannot be described",
             )
         )
@@ -353,7 +353,7 @@ class AdminClient:
                 value=each.value,
                 source=_SOURCES.get(each.config_source, f"source {each.config_source}"),
             )
-            for each in answer.value.results[0].configs
+            for each in only(answer.value.results).configs
         )
         return tuple(sorted(found, key=lambda each: each.name))
 
@@ -377,7 +377,7 @@ class AdminClient:
             Call(
                 api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
                 fill=lambda form: form.request(resources=[resource], validate_only=False),
-                judge=lambda response: verdict_of(response.responses[0]),
+                judge=lambda response: verdict_of(only(response.responses)),
                 failing=f"the configurations of {_resource(kind, name)} cannot be changed",
             )
         )

@@ -5,7 +5,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from admin.capabilities.configs import BrokerConfigs, Config
-from admin.client.channels import Channels, Form, NoResponse
+from admin.client.channels import Channels, Form, NoResponse, only
 from admin.client.retrying_client import verdict_of
 from admin.faults import Incompatible
 from quorum.protocol.apis import ApiKey
@@ -44,7 +44,10 @@ async def with_file(
         return replace(found, without_file=str(error))
     finally:
         await channels.close()
-    (result,) = response.value.results
+    try:
+        result = only(response.value.results)
+    except Incompatible as error:
+        return replace(found, without_file=f"{address}: {error}")
     verdict = verdict_of(result)
     if verdict.code:
         reason = f"{address}: {verdict.message or error_name(verdict.code)}"

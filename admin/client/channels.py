@@ -6,7 +6,7 @@ retry it.
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -75,6 +75,13 @@ def details_in(response: Any, kind: type[T]) -> T | None:
         return details_of(response, kind)
     except Malformed as error:
         raise Incompatible(f"invalid response: {error}") from None
+
+
+def only(results: Sequence[T]) -> T:
+    """The result of a request about one thing; raises `Incompatible` for another number of them."""
+    if len(results) != 1:
+        raise Incompatible(f"invalid response: {len(results)} results in place of one")
+    return results[0]
 
 
 PROBE_AFTER_SECONDS: Final = 1.0

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from admin.client.channels import only
 from admin.client.retrying_client import Call, Verdict, verdict_of
 from quorum.protocol.apis import ApiKey
 from statemachine.configs.quota_precedence import CLIENT_ID, USER
@@ -81,7 +82,7 @@ def alter_quotas(
     }
 
     def judge(response: Any) -> Verdict:
-        return verdict_of(response.entries[0])
+        return verdict_of(only(response.entries))
 
     return Call(
         api_key=ApiKey.ALTER_CLIENT_QUOTAS,

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from admin.client.channels import only
 from admin.client.retrying_client import Call, Verdict, verdict_of
 from quorum.protocol.apis import ApiKey
 from quorum.transport.security.credentials import ScramMechanism
@@ -161,7 +162,7 @@ def delete_acls(asked: AclFilter) -> Call:
 
 def read_deleted(response: Any) -> Sequence[Acl]:
     """Return the ACLs that were deleted."""
-    (result,) = response.filter_results
+    result = only(response.filter_results)
     return _sorted(_acl(each, each) for each in result.matching_acls)
 
 

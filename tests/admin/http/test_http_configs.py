@@ -8,9 +8,14 @@ import pytest
 import pytest_asyncio
 
 from admin.capabilities.configs import BrokerConfigs
+from admin.client.admin_client import AdminClient
 from admin.client.broker_configs import with_file
+from admin.faults import AdminError
+from quorum.protocol.apis import ApiKey
+from statemachine.vocabulary import BROKER_RESOURCE
 from tests.admin.embedded_brokers import embedded
 from tests.admin.http.test_http_api import Answer, Http, check_problem, http_door
+from tests.admin.scripted_node import Asked, ScriptedNode, listening
 from tests.controller.controller_commands import join
 from tests.support.controllers import NOBODY, a_controller
 
@@ -142,6 +147,24 @@ async def test_a_broker_that_does_not_answer_is_named_beside_what_the_log_has(ht
     found = (await http.get(BROKER)).body
     assert [each["value"] for each in found["configs"] if each["name"] == THREADS] == ["3"]
     assert found["without_file"] == "broker 101 is not alive, or has no address for controllers"
+
+
+@pytest.mark.parametrize("count", [0, 2])
+async def test_a_broker_that_answers_with_another_number_of_results_is_named(count: int) -> None:
+    def answer(asked: Asked) -> Any:
+        named = {"resource_type": BROKER_RESOURCE, "resource_name": "101"}
+        result = asked.part(
+            "DescribeConfigsResult", error=0, error_message=None, configs=(), **named
+        )
+        return asked.respond(results=(result,) * count)
+
+    found = BrokerConfigs(as_of_offset=1, broker_id=101, configs=())
+    async with listening(ScriptedNode({ApiKey.DESCRIBE_CONFIGS: answer})) as (address,):
+        told = await with_file(found, address)
+        assert told.without_file == f"{address}: invalid response: {count} results in place of one"
+        async with AdminClient([address], is_controller=False) as client:
+            with pytest.raises(AdminError, match=f"invalid response: {count} results"):
+                await client.describe_configs(BROKER_RESOURCE, "101")
 
 
 async def test_a_broker_that_is_gone_is_named_with_its_address() -> None:
