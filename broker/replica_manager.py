@@ -8,7 +8,7 @@ that this broker is no longer a replica.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -25,9 +25,8 @@ from broker.partition.assignment import (
     live_epochs,
     settings_of,
 )
-from broker.partition.follower import FollowerState
 from broker.partition.partition import Partition, PartitionListener
-from broker.replication.copy_reports import CopyReports
+from broker.replication.copy_reports import AddedReplica, CopyReports, led_and_copied
 from broker.replication.replication_quota import ReplicationQuotas
 from broker.storage.disk_thread import DiskThread
 from broker.storage.log_dir import claim, discard, folder_name, partition_folders, remove_leftovers
@@ -207,8 +206,8 @@ class ReplicaManager:
             listener.on_isr_proposal(partition)
 
     def copy_reports(self) -> tuple[CopyReport, ...]:
-        """The progress reports that are due, of the replicas being added here."""
-        return self.copies.due(self._clock(), self._adding_follower)
+        """The progress reports that are due, of replicas being added here or copied from here."""
+        return self.copies.due(self._clock(), self._added_replica, self._led_and_copied)
 
     # --- deadlines ----------------------------------------------------------------------------
 
@@ -248,12 +247,19 @@ class ReplicaManager:
 
     # --- inside -------------------------------------------------------------------------------
 
-    def _adding_follower(self, key: PartitionKey) -> FollowerState | None:
+    def _added_replica(self, key: PartitionKey) -> AddedReplica | None:
         partition, topic = self.partitions.get(key), self.image.topics.get(key.topic_id)
         found = None if topic is None else topic.partition(key.number)
         if partition is None or found is None or self.broker_id not in found.adding:
             return None
-        return partition.following
+        following = partition.following
+        return None if following is None else AddedReplica(following.lag, partition.log.size_bytes)
+
+    def _led_and_copied(self) -> Iterator[tuple[PartitionKey, int]]:
+        for key in led_and_copied(self.image, self.broker_id):
+            partition = self.partitions.get(key)
+            if partition is not None:
+                yield key, partition.log.size_bytes
 
     def _apply(self, key: PartitionKey) -> None:
         partition, assignment = self.partitions.get(key), self.assignment_of(key)

@@ -2,18 +2,21 @@
 
 Pure: times come in as milliseconds of one monotonic clock. Received bytes are counted; the
 remaining offsets come from the leader's high watermark and are converted to bytes by the average
-weight of the records received so far.
+weight of the records received so far. The controller knows better where the leader reports the
+bytes of its log, as embedded brokers do.
 """
 
 from collections import deque
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final, NamedTuple
 
 from broker.limits import COPY_REPORT_INTERVAL_MS
 from broker.partition.assignment import PartitionKey
-from broker.partition.follower import FollowerState
+from statemachine.image.image import Image
 from statemachine.limits import COPY_REPORTS_MAX
 from statemachine.reassignment.copies import CopyReport
+from statemachine.vocabulary import BrokerId
 
 WINDOW_SLOTS: Final = 10
 SLOT_MS: Final = 1_000
@@ -76,6 +79,24 @@ class CopyRate:
             self._slots.popleft()
 
 
+class AddedReplica(NamedTuple):
+    """A replica that is being added here."""
+
+    lag: int | None
+    """The offsets that it lacks; None: not known yet."""
+    log_bytes: int
+
+
+def led_and_copied(image: Image, me: BrokerId) -> Iterator[PartitionKey]:
+    """Yield the partitions that this broker leads and replicas are being added to, bounded."""
+    index = image.index
+    keys = index.of_any(index.leader_of, (me,)) & index.stepping
+    for topic, number in index.partitions(keys[:COPY_REPORTS_MAX]):
+        partition = topic.partition(number)
+        if partition is not None and partition.adding:
+            yield PartitionKey(topic.topic_id, number)
+
+
 class CopyReports:
     """The progress reports of one broker for the controller."""
 
@@ -91,31 +112,46 @@ class CopyReports:
         rate.count(size_bytes, offsets, now_ms)
 
     def due(
-        self, now_ms: int, adding: Callable[[PartitionKey], FollowerState | None]
+        self,
+        now_ms: int,
+        adding: Callable[[PartitionKey], AddedReplica | None],
+        led: Callable[[], Iterable[tuple[PartitionKey, int]]] = lambda: (),
     ) -> tuple[CopyReport, ...]:
         """The reports due now; none if nothing is being copied or the last ones are recent.
 
-        `adding` returns the follower's state of a partition that is still being added. If there are
-        more replicas than fit a heartbeat, those reported longest ago go first.
+        `adding` looks up a replica that is still being added. If there are more of them than fit a
+        heartbeat, those reported longest ago go first. `led` returns partitions that are led here
+        and copied elsewhere, with the bytes of their logs: they fill what room is left.
         """
         if now_ms < self._next_ms:
             return ()
         reports: list[CopyReport] = []
         for key, rate in list(self._rates.items()):
-            following = adding(key)
-            if following is None:
+            replica = adding(key)
+            if replica is None:
                 del self._rates[key]
-            elif following.lag is not None and len(reports) < COPY_REPORTS_MAX:
+            elif replica.lag is not None and len(reports) < COPY_REPORTS_MAX:
                 reports.append(
                     CopyReport(
                         topic_id=key.topic_id,
                         partition=key.number,
-                        bytes_left=rate.bytes_of(following.lag),
+                        bytes_left=rate.bytes_of(replica.lag),
                         bytes_per_s=rate.bytes_per_s(now_ms),
+                        log_bytes=replica.log_bytes,
                     )
                 )
                 # Moved to the end: it is reported last next time.
                 self._rates[key] = self._rates.pop(key)
+        reports += [
+            CopyReport(
+                topic_id=key.topic_id,
+                partition=key.number,
+                bytes_left=0,
+                bytes_per_s=0,
+                log_bytes=log_bytes,
+            )
+            for key, log_bytes in islice(led(), COPY_REPORTS_MAX - len(reports))
+        ]
         if reports:
             self._next_ms = now_ms + COPY_REPORT_INTERVAL_MS
         return tuple(reports)

@@ -40,6 +40,8 @@ class CopyReport(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """The rate over the last ten seconds."""
     behind_ms: int = 0
     """How long `bytes_left` has been above its minimum: computed here, no broker reports it."""
+    log_bytes: _Count | None = None
+    """The bytes of the log of the broker that reports; the leader reports its own as well."""
 
     @property
     def falls_behind(self) -> bool:
@@ -129,12 +131,14 @@ def partition_copies(
         return None
     bytes_left, rate, times = 0, 0, [0]
     behind: list[BrokerId] = []
+    leaders = report_of(topic_id, number, partition.leader)
     for broker_id in partition.adding:
         if broker_id in partition.isr:
             continue
         report = report_of(topic_id, number, broker_id)
         if report is None:
             return None
+        report = _measured(report, leaders)
         bytes_left += report.bytes_left
         rate += report.bytes_per_s
         times.append(_time_ms(report))
@@ -145,6 +149,16 @@ def partition_copies(
         time_left_ms=None if _NEVER in times else max(times),
         behind=tuple(behind),
     )
+
+
+def _measured(report: CopyReport, leaders: CopyReport | None) -> CopyReport:
+    """Return the report with the bytes that its log lacks of the leader's, if both are known.
+
+    The broker itself can only weigh what it lacks by the records that it has received.
+    """
+    if leaders is None or leaders.log_bytes is None or report.log_bytes is None:
+        return report
+    return replace(report, bytes_left=max(0, leaders.log_bytes - report.log_bytes))
 
 
 _NEVER: Final = -1

@@ -6,7 +6,7 @@ each in one moment; appended data is written in groups and not synced. All of it
 process.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -18,9 +18,8 @@ from broker.partition.assignment import (
     live_epochs,
     settings_of,
 )
-from broker.partition.follower import FollowerState
 from broker.partition.partition import Partition
-from broker.replication.copy_reports import CopyReports
+from broker.replication.copy_reports import AddedReplica, CopyReports, led_and_copied
 from broker.replication.replication_quota import ReplicationQuotas
 from broker.storage.partition_log import OpenedLog, open_log
 from chaos.cluster.broker.node import BrokerNode
@@ -71,7 +70,7 @@ class ReplicaManager:
 
     def copy_reports(self) -> tuple[CopyReport, ...]:
         """The progress to report to the controller for replicas that are being added here."""
-        return self.copies.due(self._process.now_ms(), self._being_added)
+        return self.copies.due(self._process.now_ms(), self._being_added, self._led_and_copied)
 
     def close(self) -> None:
         """Write and sync every log, as in a clean shutdown."""
@@ -112,13 +111,21 @@ class ReplicaManager:
                 if was_throttled:
                     process.on_role_change(partition)
 
-    def _being_added(self, key: PartitionKey) -> FollowerState | None:
+    def _being_added(self, key: PartitionKey) -> AddedReplica | None:
         process, partition = self._process, self.partitions.get(key)
         topic = process.image.topics.get(key.topic_id)
         found = None if topic is None else topic.partition(key.number)
         if partition is None or found is None or process.broker_id not in found.adding:
             return None
-        return partition.following
+        following = partition.following
+        return None if following is None else AddedReplica(following.lag, partition.log.size_bytes)
+
+    def _led_and_copied(self) -> Iterator[tuple[PartitionKey, int]]:
+        process = self._process
+        for key in led_and_copied(process.image, process.broker_id):
+            partition = self.partitions.get(key)
+            if partition is not None:
+                yield key, partition.log.size_bytes
 
     def _settle_soon(self) -> None:
         if not self._settles:

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.limits import COPY_REPORT_INTERVAL_MS
-from broker.partition.assignment import Assignment, PartitionKey
-from broker.partition.follower import FollowerState
+from broker.partition.assignment import PartitionKey
 from broker.replication.copy_reports import (
     BYTES_LEFT_MAX,
     SLOT_MS,
     WINDOW_SLOTS,
+    AddedReplica,
     CopyRate,
     CopyReports,
 )
@@ -24,10 +24,9 @@ def key(number: int = 0) -> PartitionKey:
     return PartitionKey(UUID(int=7), number)
 
 
-def behind(lag: int | None) -> FollowerState:
-    """A follower's side that lacks so many records."""
-    assignment = Assignment(replicas=(1, 2), isr=(1,), leader=1, leader_epoch=1, partition_epoch=1)
-    return FollowerState(assignment, 0, lag)
+def behind(lag: int | None) -> AddedReplica:
+    """A replica that lacks so many records."""
+    return AddedReplica(lag, log_bytes=70)
 
 
 def test_the_rate_is_that_of_the_time_since_the_first_bytes_and_of_a_second_at_least() -> None:
@@ -98,7 +97,7 @@ def test_a_replica_that_is_added_is_told_of_every_two_seconds_and_no_more_often(
     reports.count(key(), 200, 2, 0)
     (told,) = reports.due(10, lambda _: behind(5))
     assert (told.topic_id, told.partition) == (UUID(int=7), 0)
-    assert (told.bytes_left, told.bytes_per_s) == (500, 200)
+    assert (told.bytes_left, told.bytes_per_s, told.log_bytes) == (500, 200, 70)
     assert reports.due(9 + COPY_REPORT_INTERVAL_MS, lambda _: behind(4)) == ()
     (told,) = reports.due(10 + COPY_REPORT_INTERVAL_MS, lambda _: behind(4))
     assert (told.bytes_left, told.bytes_per_s) == (400, 99)
@@ -125,3 +124,16 @@ def test_of_too_many_replicas_those_that_waited_longest_are_reported_next() -> N
         *range(COPY_REPORTS_MAX, count),
         *range(COPY_REPORTS_MAX - 500),
     ]
+
+
+def test_a_leader_reports_the_bytes_of_its_own_log_as_far_as_there_is_room() -> None:
+    reports = CopyReports()
+    led = [(key(number), number) for number in range(1, COPY_REPORTS_MAX + 1)]
+    (told, *more) = reports.due(0, lambda _: None, lambda: led)
+    assert (told.partition, told.bytes_left, told.bytes_per_s, told.log_bytes) == (1, 0, 0, 1)
+    assert len(more) == COPY_REPORTS_MAX - 1
+    assert reports.due(1, lambda _: None, lambda: led) == ()
+    reports.count(key(), 1, 1, COPY_REPORT_INTERVAL_MS)
+    told, *more = reports.due(COPY_REPORT_INTERVAL_MS, lambda _: behind(1), lambda: led)
+    assert (told.partition, told.log_bytes) == (0, 70)
+    assert len(more) == COPY_REPORTS_MAX - 1

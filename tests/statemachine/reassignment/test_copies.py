@@ -25,9 +25,15 @@ from tests.statemachine.reassignment.test_scheduler import limited, some
 from tests.statemachine.support.world import TOPIC_ID, World
 
 
-def report(number: int, bytes_left: int, bytes_per_s: int = 100) -> CopyReport:
+def report(
+    number: int, bytes_left: int, bytes_per_s: int = 100, log_bytes: int | None = None
+) -> CopyReport:
     return CopyReport(
-        topic_id=TOPIC_ID, partition=number, bytes_left=bytes_left, bytes_per_s=bytes_per_s
+        topic_id=TOPIC_ID,
+        partition=number,
+        bytes_left=bytes_left,
+        bytes_per_s=bytes_per_s,
+        log_bytes=log_bytes,
     )
 
 
@@ -83,6 +89,23 @@ def test_the_progress_of_a_step_sums_its_replicas_and_its_slowest_gives_the_time
     assert left_of(world, report_of) == PartitionCopies(
         bytes_left=1_000, bytes_per_s=100, time_left_ms=10_000
     )
+
+
+def test_what_is_left_is_the_log_of_the_leader_without_what_is_there() -> None:
+    """Records that came first may weigh little, and those that are left much."""
+    world = moving()
+    copied = ((4, report(0, 1_000, 100, 4_000)), (5, report(0, 300, 10)))
+    leaders = (world.partition(0).leader, report(0, 0, 0, 24_000))
+    assert left_of(world, reports_of(*copied, leaders)) == PartitionCopies(
+        bytes_left=20_300, bytes_per_s=110, time_left_ms=200_000
+    )
+    shorter = (4, report(0, 1_000, 100, 24_001))
+    ahead = left_of(world, reports_of(shorter, copied[1], leaders))
+    assert ahead is not None
+    assert ahead.bytes_left == 300
+    alone = left_of(world, reports_of(*copied))
+    assert alone is not None
+    assert alone.bytes_left == 1_300
 
 
 def test_a_stalled_copy_has_no_time_left_unless_nothing_is_left() -> None:
