@@ -92,7 +92,7 @@ def adopt(
     Each SOURCE is the metadata folder of one controller, with its meta.properties; together they
     must be a majority of the voters. They are read and never changed. The command checks and
     reports their contents, makes a folder for each controller in DIR, and prints the commands to
-    start them. A log with unsupported contents, access control entries for example, is refused.
+    start them. A log with unsupported contents, records of unknown types for example, is refused.
     """
     from admin.tools.adopt.plan import make_plan
     from admin.tools.adopt.report import commands, report

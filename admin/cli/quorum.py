@@ -228,23 +228,52 @@ _voter_options: Final = add_options(
 
 @command.command("add-controller")
 @_voter_options
-@click.option("--listener", type=ADDRESSES, required=True, help="Its address: host:port.")
+@click.option(
+    "--listener", type=ADDRESSES, help="Its address: host:port. [default: that it has registered]"
+)
 @with_target
 async def add_controller(
-    target: Target, controller_id: int, directory: "UUID | None", listener: "tuple[Address, ...]"
+    target: Target,
+    controller_id: int,
+    directory: "UUID | None",
+    listener: "tuple[Address, ...] | None",
 ) -> None:
     """Add a voter, which must have caught up (KIP-853)."""
     from quorum.core.vocabulary import uuid_to_text
 
-    if len(listener) != 1:
+    if listener is not None and len(listener) != 1:
         raise click.UsageError("--listener: name one address")
     async with target.client() as client:
-        key = _key(await client.describe_quorum(), controller_id, directory, votes=False)
-        await client.add_voter(key, [("CONTROLLER", listener[0])])
+        quorum = await client.describe_quorum()
+        key = _key(quorum, controller_id, directory, votes=False)
+        address = listener[0] if listener else await _registered(target, client, controller_id)
+        name = _listener_name(quorum)
+        await client.add_voter(key, [(name, address)])
     write(
         f"Added controller {key.id} with directory id {uuid_to_text(key.directory_id)} and "
-        f"endpoints: CONTROLLER://{listener[0]}"
+        f"endpoints: {name}://{address}"
     )
+
+
+async def _registered(target: Target, client: "AdminClient", controller_id: int) -> "Address":
+    """The address that the controller has registered; only controllers tell it."""
+    if target.addresses is not target.controllers:
+        raise click.UsageError(
+            "brokers do not know the address of a controller: give --listener, or ask a "
+            "controller with --bootstrap-controller"
+        )
+    for node in (await client.describe_cluster()).nodes:
+        if node.id == controller_id:
+            return node.address
+    raise click.ClickException(
+        f"controller {controller_id} has registered no address; give --listener host:port"
+    )
+
+
+def _listener_name(quorum: "QuorumDescription") -> str:
+    """The name of the voters' listener: by it, the others find the address of a voter."""
+    names = [name for places in quorum.addresses.values() for name, _ in places]
+    return names[0] if names else "CONTROLLER"
 
 
 @command.command("remove-controller")
@@ -328,9 +357,16 @@ async def transfer(target: Target, to: int | None, output: str) -> Exit:
     Meanwhile the leader accepts no records; it commits those it has accepted before it resigns.
     """
     from admin.capabilities.quorum import TransferLead
+    from admin.faults import Incompatible, Refused
+    from quorum.protocol.errors import ErrorCode
     from statemachine.vocabulary import NO_LEADER
 
-    found = await target.ask(TransferLead(to=to))
+    try:
+        found = await target.ask(TransferLead(to=to))
+    except (Incompatible, Refused) as error:
+        if isinstance(error, Refused) and error.code != ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        raise click.ClickException(f"{error}. {_KAFKA_LEADS}") from None
     show(found, output, described)
     if found.leader_id == NO_LEADER:
         return Exit.NOT_FINISHED
@@ -338,6 +374,12 @@ async def transfer(target: Target, to: int | None, output: str) -> Exit:
         say(f"Error: controller {found.leader_id} was elected instead of {to}; ask again")
         return Exit.FAILED
     return Exit.DONE
+
+
+_KAFKA_LEADS: Final = (
+    "A controller of Kafka gives up the lead only when it is stopped or loses its vote: "
+    "metadata-quorum remove-controller --controller-id ID, or metaquorum migrate start"
+)
 
 
 def described(found: "LeadTransfer") -> str:

@@ -20,6 +20,7 @@ from admin.client.cluster import (
     read_topics,
 )
 from admin.client.retrying_client import (
+    CONTROLLERS,
     Call,
     RetryingClient,
     Verdict,
@@ -59,8 +60,7 @@ A = TypeVar("A")
 TIMEOUT_MS: Final = 15_000
 
 BROKERS: Final = 1
-CONTROLLERS: Final = 2
-"""The kinds of nodes that DescribeCluster lists (KIP-919)."""
+"""The kind of nodes that DescribeCluster lists, if not `CONTROLLERS` (KIP-919)."""
 BY_DEFAULT: Final = -1
 
 _SOURCES: Final = {

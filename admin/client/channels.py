@@ -156,6 +156,11 @@ class Channels:
         except Malformed as error:
             raise Incompatible(f"invalid response from {address}: {error}") from None
 
+    def is_of_kafka(self, address: Address) -> bool:
+        """Return whether the connected node at `address` is one of Kafka's, not one of ours."""
+        channel = self._channels.get(address)
+        return channel is not None and channel.serves(ApiKey.DISCOVER_BROKERS) is False
+
     def _check_sasl(self, address: Address, reason: str) -> None:
         """Raise `Incompatible` if a node has hung up a second time on a client without SASL.
 

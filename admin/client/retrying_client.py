@@ -1,8 +1,9 @@
 """Send a request to one node after the other until it is answered or the time is up.
 
-Any node forwards a request to the active controller, so the client looks up no leader. It tries the
-next address during an election, or if a connection is lost or a node is down. The final error names
-the nodes, their last answers and the leader, if any. It says that a change was made, or was not
+Our nodes and all brokers forward a request to the active controller, so the client looks up no
+leader; a controller of Kafka does not forward, and is asked who leads. The client tries the next
+address during an election, or if a connection is lost or a node is down. The final error names the
+nodes, their last answers and the leader, if any. It says that a change was made, or was not
 made, only if that is certain.
 """
 
@@ -28,6 +29,10 @@ a silent node does not use up the time of the others, and a busy one gets enough
 an attempt has three quarters of the time that is left, and at least this."""
 LAST_WORD_MS: Final = 1_000
 """The time that is reserved, a fifth at most, to ask for the leader if no node has answered."""
+LOOK_UP_MS: Final = 1_000
+"""The time that a controller of Kafka has to name the leader."""
+CONTROLLERS: Final = 2
+"""The kind of nodes that DescribeCluster is asked for (KIP-919)."""
 PAUSE_MS: Final = 25
 PAUSE_MS_MAX: Final = 400
 
@@ -42,6 +47,9 @@ TRANSIENT: Final = frozenset(
     }
 )
 """Errors during an election, or while a broker starts."""
+
+ELSEWHERE: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_CONTROLLER})
+"""Errors of a controller of Kafka that does not lead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +151,12 @@ class _FailedAttempts:
         if error.is_unconnected:
             self.unconnected[address] = str(error)
 
+    def note_answer(self, address: Address, verdict: Verdict) -> None:
+        """Note an error that may pass."""
+        self.answered.add(address)
+        self.is_undone = verdict.is_undone
+        self.last[address] = f"{address}: {explained(verdict.code, verdict.message)}"
+
     def is_nowhere(self, addresses: Sequence[Address]) -> bool:
         """True if no address has accepted a connection in its last attempt."""
         return self.unconnected.keys() >= set(addresses)
@@ -198,6 +212,8 @@ class RetryingClient:
         self.bootstrap = tuple(bootstrap)
         self._channels = Channels(client_id, security)
         self._turn = 0
+        self._leader: Address | None = None
+        """The leader as a controller of Kafka has named it; asked first, once."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -214,7 +230,8 @@ class RetryingClient:
         attempt = 0
         while True:
             left_ms = max(1, round((deadline - now()) * 1_000))
-            address = self.bootstrap[self._turn % len(self.bootstrap)]
+            leader, self._leader = self._leader, None
+            address = leader or self.bootstrap[self._turn % len(self.bootstrap)]
             attempt_ms = min(left_ms, self._attempt_ms(attempt, left_ms))
             try:
                 response = await self._channels.ask(
@@ -236,6 +253,7 @@ class RetryingClient:
             else:
                 verdict = call.judge(response.value)
                 if not verdict.code or (repeated and verdict.code == call.done_before):
+                    self._leader = leader
                     return response
                 if verdict.code not in TRANSIENT:
                     raise Refused(
@@ -245,18 +263,40 @@ class RetryingClient:
                         throttle_ms=_throttle_ms(response.value),
                     )
                 repeated |= verdict.code == ErrorCode.REQUEST_TIMED_OUT and not verdict.is_undone
-                failed.answered.add(address)
-                failed.is_undone = verdict.is_undone
-                failed.last[address] = f"{address}: {explained(verdict.code, verdict.message)}"
-                is_all = failed.last.keys() >= set(self.bootstrap)
-                if is_all and call.asks_who_leads and verdict.code == ErrorCode.NOT_CONTROLLER:
-                    await self._check_for_leader(failed, round((now() - began) * 1_000))
+                failed.note_answer(address, verdict)
+                if await self._find_leader(address, verdict, left_ms) and leader is None:
+                    continue
+                await self._check_for_leader(failed, verdict, round((now() - began) * 1_000))
             self._turn += 1
             attempt += 1
             if now() + pause_ms / 1_000 >= deadline:
                 raise await self._out_of_time(failed, may_be_done=repeated)
             await asyncio.sleep(pause_ms / 1_000)
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
+
+    async def _find_leader(self, address: Address, verdict: Verdict, left_ms: int) -> bool:
+        """Look the leader up if a controller of Kafka has answered that it is another one."""
+        if verdict.code in ELSEWHERE and self._channels.is_of_kafka(address):
+            self._leader = await self._leader_by(address, min(left_ms, LOOK_UP_MS))
+        return self._leader is not None
+
+    async def _leader_by(self, address: Address, timeout_ms: int) -> Address | None:
+        """Return the leader that the controller of Kafka at `address` names, if it is another."""
+        try:
+            response = await self._channels.ask(
+                address,
+                ApiKey.DESCRIBE_CLUSTER,
+                lambda form: form.request(
+                    include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS
+                ),
+                timeout_ms=timeout_ms,
+            )
+        except (NoResponse, Incompatible):
+            return None
+        found = response.value
+        places = {each.broker_id: Address(each.host, each.port) for each in found.brokers}
+        leader = places.get(found.controller_id)
+        return None if leader == address else leader
 
     def _complain(self, failed: _FailedAttempts, left_ms: int) -> None:
         """Say that nobody accepts a connection, if there is time left to read it."""
@@ -265,8 +305,14 @@ class RetryingClient:
             reasons = "; ".join(dict.fromkeys(failed.unconnected.values()))
             say(f"{reasons}; trying for {show_duration(left_ms)} more")
 
-    async def _check_for_leader(self, failed: _FailedAttempts, after_ms: int) -> None:
-        """Raise `Unreachable` if no node that answers knows a leader, after `after_ms`."""
+    async def _check_for_leader(
+        self, failed: _FailedAttempts, verdict: Verdict, after_ms: int
+    ) -> None:
+        """Raise `Unreachable` if the call asks for the leader, and no node that answers knows one,
+        after `after_ms`."""
+        is_all = failed.last.keys() >= set(self.bootstrap)
+        if not (is_all and failed.call.asks_who_leads and verdict.code == ErrorCode.NOT_CONTROLLER):
+            return
         timeout_ms = _last_word_ms(failed.within_ms)
         found = await known_leaders(self._channels, self.bootstrap, timeout_ms=timeout_ms)
         if is_leaderless(found.values()):

@@ -236,10 +236,13 @@ def _response_in(leader: ReplicaId, forwarded: Forwarded, reply: Reply) -> bytes
     reason = envelope.reason_of(response)
     if error in _NOT_ENVELOPED:
         why = f" ({reason.text})" if reason and error == ErrorCode.INVALID_REQUEST else ""
+        # Kafka's controllers do not know our own requests, forwarded or not.
+        then = "ask it directly, or once another node leads"
+        if forwarded.api_key >= ApiKey.DISCOVER_BROKERS:
+            then = "none of Kafka's does; ask once a controller of metaquorum leads"
         raise NotAnswered(
             f"node {leader} is the active controller, and accepts no forwarded "
-            f"{api_name(forwarded.api_key)} version {forwarded.version}{why}: ask it directly, or "
-            "once another node leads",
+            f"{api_name(forwarded.api_key)} version {forwarded.version}{why}: {then}",
             may_be_done=False,
             refusal=ErrorCode.UNSUPPORTED_VERSION,
         )

@@ -41,6 +41,8 @@ VERSION: Final = 0
 NAP_SECONDS_MAX: Final = 1.0
 """The longest sleep: a node that has lost its leader starts to search within it."""
 
+NO_DISCOVERY: Final = "the node does not know DiscoverBrokers, as no node of Kafka does"
+
 TOLD_MAX: Final = 256
 """Addresses whose last log message is remembered, so that it is not repeated."""
 
@@ -123,6 +125,9 @@ class DiscoverBrokersService:
             if self._discovery.failed(place, is_refused=is_refused):
                 what = "Node at %s takes no controllers, so it is not asked again: %s"
                 logger.info(what, Address(*place), printable(str(error)))
+            elif isinstance(error, RequestFailed) and error.failure.cause is Cause.NOT_SERVED:
+                # It takes part in the quorum all the same.
+                self._tell(place, NO_DISCOVERY, logging.INFO)
             else:
                 self._tell(place, str(error))
         else:
@@ -148,11 +153,11 @@ class DiscoverBrokersService:
         reason = f"node {advertisement.id} has boot timestamp {boot}, the time here is {wall_ms}"
         return Refusal(ErrorCode.INVALID_REQUEST, f"invalid: {reason}")
 
-    def _tell(self, place: HostPort, what: str) -> None:
+    def _tell(self, place: HostPort, what: str, level: int = logging.WARNING) -> None:
         """Log a message unless it repeats the last one of this address; "" stands for success."""
         if self._told.pop(place, "") != what and what:
             said = printable(what)
-            logger.warning("Discovery at %s failed: %s", Address(*place), said)
+            logger.log(level, "Discovery at %s failed: %s", Address(*place), said)
         if what:
             self._told[place] = what
             if len(self._told) > TOLD_MAX:

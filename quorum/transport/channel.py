@@ -141,6 +141,11 @@ class Channel:
             return outcome
         raise RequestFailed(api_key, outcome)
 
+    def serves(self, api_key: int) -> bool | None:
+        """Return whether the node at the other end serves this API; None without a connection."""
+        offered = None if self._connection is None else self._connection.offered
+        return None if offered is None else api_key in offered
+
     def look_up_again(self) -> None:
         """Close the connection soon if the address has changed: another process answers there."""
         # The caller may be handling a response from this very connection.

@@ -42,6 +42,7 @@ from tests.support.controllers import HOST
 from tests.support.pem_authority import Authority
 
 DIRECTORY = UUID("c5e6a618-197e-4118-9a62-0cd55a8c9d11")
+NOT_LEADER_OR_FOLLOWER = 6
 NOT_CONTROLLER = 41
 TOPIC_ALREADY_EXISTS = 36
 INVALID_REPLICATION_FACTOR = 38
@@ -184,6 +185,33 @@ async def test_during_an_election_the_next_node_is_asked(error: int) -> None:
     async with listening(first, second) as addresses, client(*addresses) as admin:
         assert (await admin.describe_quorum()).leader_id == 1
     assert (len(first.asked), len(second.asked)) == (1, 2)
+
+
+async def test_a_controller_of_kafka_that_does_not_lead_is_asked_for_the_leader() -> None:
+    """Kafka's controllers forward nothing, and their error does not name the leader."""
+    leader = ScriptedNode({ApiKey.DESCRIBE_QUORUM: quorum, ApiKey.DESCRIBE_CLUSTER: cluster(1)})
+    async with listening(leader) as (where,):
+
+        def led(asked: Asked) -> Any:
+            assert asked.message.endpoint_type == 2
+            node = asked.part(
+                "DescribeClusterBroker", broker_id=1, host=where.host, port=where.port, rack=None
+            )
+            return asked.respond(
+                0, error_message=None, cluster_id="C", controller_id=1, brokers=(node,)
+            )
+
+        follower = ScriptedNode(
+            {
+                ApiKey.DESCRIBE_QUORUM: lambda asked: quorum(asked, NOT_LEADER_OR_FOLLOWER),
+                ApiKey.DESCRIBE_CLUSTER: led,
+            }
+        )
+        async with listening(follower) as addresses, client(*addresses) as admin:
+            assert (await admin.describe_quorum()).leader_id == 1
+            assert (await admin.describe_quorum()).leader_id == 1
+    asked = [each.api_key for each in follower.asked]
+    assert asked == [ApiKey.DESCRIBE_QUORUM, ApiKey.DESCRIBE_CLUSTER], "once is enough"
 
 
 async def test_a_node_that_is_gone_is_passed_over() -> None:

@@ -3,12 +3,16 @@
 import asyncio
 import json
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from click.testing import CliRunner, Result
 
 from admin.cli.main import group
+from admin.client.admin_client import AdminClient
+from admin.client.retrying_client import Call
 from quorum.core.vocabulary import uuid_to_text
+from quorum.protocol.apis import ApiKey
 from tests.support.controllers import Node, active, controllers
 
 NOBODY = ("--bootstrap-controller", "127.0.0.1:1", "--timeout", "50ms")
@@ -63,16 +67,8 @@ async def test_controllers_are_added_and_removed_in_the_words_of_kafkas_tool(
         four = uuid_to_text(nodes[4].opened.directory_id)
         one = uuid_to_text(nodes[1].opened.directory_id)
         listener = str(nodes[4].address)
-        added = await run(
-            nodes[2],
-            "add-controller",
-            "--controller-id",
-            "4",
-            "--controller-directory-id",
-            four,
-            "--listener",
-            listener,
-        )
+        it = ("--controller-id", "4", "--controller-directory-id", four)
+        added = await run(nodes[2], "add-controller", *it, "--listener", listener)
         assert added.output == (
             f"Added controller 4 with directory id {four} and endpoints: CONTROLLER://{listener}\n"
         )
@@ -85,6 +81,42 @@ async def test_controllers_are_added_and_removed_in_the_words_of_kafkas_tool(
         assert "it is not an observer but a voter" in (await run(nodes[2], *again)).output
 
 
+async def register(node: Node, *, through: Node) -> None:
+    """Announce the address of a controller, as its process does (KIP-919)."""
+    address = node.address
+    place = {"name": "CONTROLLER", "host": address.host, "port": address.port}
+    call = Call(
+        api_key=ApiKey.CONTROLLER_REGISTRATION,
+        fill=lambda form: form.request(
+            controller_id=node.node_id,
+            incarnation_id=UUID(int=1 << 64),
+            zk_migration_ready=False,
+            listeners=[{**place, "security_protocol": 0}],
+            features=(),
+        ),
+        failing="the controller cannot be registered",
+    )
+    async with AdminClient([through.address], is_controller=True) as client:
+        await client.carry_out(call)
+
+
+async def test_a_controller_that_has_registered_its_address_is_added_by_its_id_alone(
+    tmp_path: Path,
+) -> None:
+    async with controllers(tmp_path, 1, 2, 3, observers=(4,), kraft_version=1) as nodes:
+        await active(nodes.values())
+        await register(nodes[4], through=nodes[2])
+        four = uuid_to_text(nodes[4].opened.directory_id)
+        added = await run(nodes[2], "add-controller", "--controller-id", "4")
+        assert added.output == (
+            f"Added controller 4 with directory id {four} and endpoints: "
+            f"CONTROLLER://{nodes[4].address}\n"
+        )
+        unknown = ("--controller-id", "7", "--controller-directory-id", four)
+        missing = await run(nodes[2], "add-controller", *unknown)
+        assert "controller 7 has registered no address; give --listener" in missing.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -95,7 +127,7 @@ async def test_controllers_are_added_and_removed_in_the_words_of_kafkas_tool(
         (("alter", "--voters", "1:zz"), "'zz' has 2 characters"),
         (("--voters", "1"), "--voters goes with --alter"),
         (("--alter", "--describe", "--voters", "1"), "not both"),
-        (("add-controller", "--controller-id", "4"), "--listener"),
+        (("add-controller", "--controller-id", "4", "--listener", "a:1,b:2"), "name one address"),
     ],
 )
 def test_invalid_options_for_voters_are_usage_errors(arguments: tuple[str, ...], said: str) -> None:

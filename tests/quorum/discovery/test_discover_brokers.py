@@ -1,5 +1,6 @@
 """Gossip over sockets: the answers of real nodes, and what an asking node learns."""
 
+import logging
 import random
 from pathlib import Path
 
@@ -10,10 +11,13 @@ from quorum.core.vocabulary import ReplicaId
 from quorum.discovery import discover_brokers as wire
 from quorum.discovery.gossip import Advertisement, DiscoverBrokersRequest, DiscoverBrokersResponse
 from quorum.log.meta_properties import BOOT_FILE_NAME
-from quorum.protocol.apis import ApiKey
+from quorum.protocol.api_versions import write_offer
+from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
 from quorum.protocol.raft_types import Refusal
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
+from quorum.transport.inbound import InboundRequest
+from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import CLUSTER_ID, Node, a_controller, controllers
@@ -73,6 +77,28 @@ async def test_nodes_discover_each_other_without_a_leader(tmp_path: Path) -> Non
 async def until_located(node: Node, replica: int) -> None:
     while node.opened.addresses.gossip.of(ReplicaId(replica)) is None:
         await node.opened.quorum.leader_changed(within_seconds=0.01)
+
+
+async def test_a_node_of_kafka_which_knows_no_discovery_is_no_reason_to_warn(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Our nodes ask every controller of a mixed quorum, again and again."""
+    caplog.set_level(logging.INFO, "quorum")
+    offered: dict[int, VersionRange] = {ApiKey.API_VERSIONS: SPOKEN[ApiKey.API_VERSIONS]}
+
+    def answer(request: InboundRequest) -> None:
+        request.respond(write_offer(request.api_version, offered))
+
+    kafkas = Server(answer, offered=offered, name="kafka", clock_ms=monotonic_ms)
+    where = Address("127.0.0.1", await kafkas.listen("127.0.0.1", 0))
+    # Without a majority it searches, and so asks everyone soon.
+    async with controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes:
+        await ask(nodes[1].address, visitor(where.port))
+        while not (found := [each for each in caplog.records if str(where) in each.message]):
+            await nodes[1].opened.quorum.leader_changed(within_seconds=0.01)
+    await kafkas.close(within_ms=200)
+    assert [each.levelname for each in found] == ["INFO"]
+    assert "does not know DiscoverBrokers" in found[0].message
 
 
 async def test_a_foreign_cluster_is_refused_with_words_and_nothing_is_learned(
