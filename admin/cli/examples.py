@@ -19,9 +19,7 @@ EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
         "demo": "metaquorum demo --once",
         "metadata-quorum describe": "metadata-quorum describe --status",
         "metadata-quorum alter": "metadata-quorum alter --voters 4,5,6",
-        "metadata-quorum add-controller": (
-            "metadata-quorum add-controller --controller-id 4 --listener 127.0.0.1:19004"
-        ),
+        "metadata-quorum add-controller": ("metadata-quorum add-controller --controller-id 4"),
         "metadata-quorum remove-controller": "metadata-quorum remove-controller --controller-id 4",
         "leader transfer": "metaquorum leader transfer --to 2",
         "reassign-partitions": (
@@ -82,6 +80,26 @@ EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
         "lag report": "metaquorum lag report /data/c1 /data/c2 /data/c3",
         "lag watch": "metaquorum lag watch /data",
         "adopt": "metaquorum adopt /old/c1 /old/c2 /old/c3 --dir /data/mq",
+        "migrate plan": (
+            "metaquorum migrate plan"
+            " --from k1:9093,k2:9093,k3:9093 --controllers 11@c1:9093,12@c2:9093,13@c3:9093"
+        ),
+        "migrate start": (
+            "metaquorum migrate start"
+            " --from k1:9093,k2:9093,k3:9093 --controllers 11@c1:9093,12@c2:9093,13@c3:9093"
+        ),
+        "migrate status": (
+            "metaquorum migrate status"
+            " --from k1:9093,k2:9093,k3:9093 --controllers 11@c1:9093,12@c2:9093,13@c3:9093"
+        ),
+        "migrate finish": (
+            "metaquorum migrate finish"
+            " --from k1:9093,k2:9093,k3:9093 --controllers 11@c1:9093,12@c2:9093,13@c3:9093"
+        ),
+        "migrate back": (
+            "metaquorum migrate back"
+            " --from k1:9093,k2:9093,k3:9093 --controllers 11@c1:9093,12@c2:9093,13@c3:9093"
+        ),
         "users add": "metaquorum users add alice",
         "users remove": "metaquorum users remove alice",
         "users list": "metaquorum users list",

@@ -40,6 +40,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
         "lag": ("lag", "Report replication lag from metadata logs (needs Java)."),
         "adopt": ("metadata_logs:adopt", "Take over the metadata of a stopped KRaft cluster."),
+        "migrate": ("migrate", "Migrate a running KRaft cluster to our controllers, and back."),
         "users": ("users", "Add, remove and list users that authenticate with SCRAM."),
         "acls": ("acls", "Add, remove and list ACLs."),
         "certs": ("certs", "Create a small authority and certificates for TLS."),

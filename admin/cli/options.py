@@ -342,7 +342,8 @@ def _of_the_stronger_source(
     return (servers, None) if first < second else (None, controllers)
 
 
-def _client_config(path: Path) -> "ClientConfig":
+def client_config(path: Path) -> "ClientConfig":
+    """The security that the file of --command-config has; an invalid one is a usage error."""
     from admin.client.command_config import load_client_config
     from admin.settings import InvalidSetting
     from quorum.transport.security.tls import TlsUnusable
@@ -377,7 +378,7 @@ def with_target(work: Callable[..., Any]) -> Callable[..., None]:
         timeout_ms: int,
         **options: Any,
     ) -> None:
-        config = None if command_config is None else _client_config(command_config)
+        config = None if command_config is None else client_config(command_config)
         servers, controllers = _of_the_stronger_source(ctx, bootstrap_server, bootstrap_controller)
         if not (servers or controllers) and config is not None:
             servers, controllers = config.servers, config.controllers

@@ -8,7 +8,7 @@ unsupported facts are never dropped silently, but refused by name.
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fcntl import LOCK_NB, LOCK_SH, flock, lockf
@@ -247,17 +247,18 @@ def read_history(folder: Path, checkpoint: Checkpoint | None) -> History:
     """Read the log in `folder`, which must be a copy; raises `AdoptError`."""
     history = History()
     if checkpoint is not None:
-        _begin(history, checkpoint)
+        begin_history(history, checkpoint)
     log = SegmentedLog(folder)
     try:
         for record in _records(log, Offset(history.image.end_offset)):
-            _take(history, record)
+            add_record(history, record)
     finally:
         log.close()
     return history
 
 
-def _begin(history: History, checkpoint: Checkpoint) -> None:
+def begin_history(history: History, checkpoint: Checkpoint) -> None:
+    """Begin the history with the contents of a checkpoint; raises `AdoptError`."""
     try:
         for value in checkpoint.records():
             _note_unknown(history, value, checkpoint.id.offset - 1)
@@ -277,7 +278,8 @@ def _records(log: SegmentedLog, start: Offset) -> Iterator[Record]:
                 at = Offset(record.offset + 1)
 
 
-def _take(history: History, record: Record) -> None:
+def add_record(history: History, record: Record) -> None:
+    """Add the next record of the log; raises `AdoptError`."""
     if record.control:
         _take_control(history, record)
         history.image.advance(record.offset + 1)
@@ -322,7 +324,7 @@ def refusals(history: History) -> list[str]:
     """The unsupported contents of the log, one sentence each."""
     return [
         *_unknown_types(history),
-        *_features({**history.image.features, KRAFT_VERSION: history.kraft_version}),
+        *unsupported_levels({**history.image.features, KRAFT_VERSION: history.kraft_version}),
         *_zk_migration(history.image),
     ]
 
@@ -335,7 +337,8 @@ def _unknown_types(history: History) -> Iterator[str]:
         )
 
 
-def _features(levels: dict[str, int]) -> Iterator[str]:
+def unsupported_levels(levels: Mapping[str, int]) -> Iterator[str]:
+    """Yield a sentence for each feature in force that is not known at its level."""
     for name, level in sorted(levels.items()):
         feature = FEATURES.get(name)
         if feature is None:

@@ -1,0 +1,345 @@
+"""`metaquorum migrate`: from Kafka's controllers to ours while the cluster runs, and back."""
+
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from admin.cli.options import (
+    ADDRESSES,
+    BROKERS,
+    DURATION,
+    Exit,
+    Parsed,
+    add_options,
+    client_config,
+    command_line,
+    output_option,
+    run,
+    say,
+    show,
+    write,
+)
+
+if TYPE_CHECKING:
+    from admin.tools.migrate.observation import Cluster
+    from admin.tools.migrate.state import Look, Step
+    from quorum.core.vocabulary import ReplicaId
+    from quorum.transport.address import Address
+
+TIMEOUT_MS: Final = 15_000
+WITHIN_MS: Final = 600_000
+SESSION_MS: Final = 9_000
+
+
+def _voters(text: str) -> "Mapping[ReplicaId, Address]":
+    from admin.settings import addressed_voters
+
+    return addressed_voters(text)
+
+
+_options: Final = add_options(
+    click.option(
+        "--from",
+        "kafkas",
+        type=ADDRESSES,
+        required=True,
+        help="Kafka's controllers: all of them for the way back.",
+    ),
+    click.option(
+        "--controllers",
+        "ours",
+        type=Parsed("id@host:port,...", _voters),
+        required=True,
+        help="Our controllers, which take their place.",
+    ),
+    click.option(
+        "--command-config",
+        type=click.Path(path_type=Path),
+        envvar="METAQUORUM_COMMAND_CONFIG",
+        show_envvar=True,
+        help="Kafka's client.properties: TLS, and the credentials of this client.",
+    ),
+    click.option(
+        "--timeout",
+        "timeout_ms",
+        type=DURATION,
+        default=f"{TIMEOUT_MS}ms",
+        show_default="15s",
+        help="Give up a single request after this time, elections included.",
+    ),
+)
+_within_option: Final = click.option(
+    "--within",
+    "within_ms",
+    type=DURATION,
+    default=f"{WITHIN_MS}ms",
+    show_default="10min",
+    help="Stop waiting after this time; give the command again to go on.",
+)
+
+
+_rolled_option: Final = click.option(
+    "--rolled",
+    type=BROKERS,
+    default=(),
+    help="Brokers that have the new addresses, if they do not say it themselves.",
+)
+
+
+def _with_cluster(
+    work: "Callable[..., Coroutine[Any, Any, Exit]]",
+) -> Callable[..., None]:
+    """Add the options for the two sides, and run `work` with the `Cluster` and the others."""
+
+    @_options
+    @click.pass_context
+    @wraps(work)
+    def command(
+        ctx: click.Context,
+        /,
+        kafkas: "tuple[Address, ...]",
+        ours: "Mapping[ReplicaId, Address]",
+        command_config: Path | None,
+        timeout_ms: int,
+        **options: Any,
+    ) -> None:
+        from admin.client.command_config import NO_CONFIG
+        from admin.tools.migrate.observation import Cluster
+
+        common = set(kafkas) & set(ours.values())
+        if common:
+            raise click.UsageError(
+                f"{min(common)} is in --from and in --controllers: a controller is of one kind"
+            )
+        config = NO_CONFIG if command_config is None else client_config(command_config)
+
+        async def with_cluster() -> Exit:
+            places = {int(id): address for id, address in ours.items()}
+            async with Cluster(kafkas, places, config=config, timeout_ms=timeout_ms) as cluster:
+                return await work(cluster, **options)
+
+        ctx.exit(run(with_cluster()))
+
+    return command
+
+
+@click.group()
+def command() -> None:
+    """Migrate a running KRaft cluster to our controllers, and back.
+
+    docs/migration.md is the guide. The state of a migration is that of the cluster: a command that
+    was interrupted is given again, and goes on.
+    """
+
+
+@command.command()
+@click.option("--back", "is_back", is_flag=True, help="Plan the way back to Kafka's controllers.")
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write the settings of our controllers into this folder.",
+)
+@_with_cluster
+@output_option
+async def plan(cluster: "Cluster", is_back: bool, folder: Path | None, output: str) -> Exit:
+    """Look at the cluster, and say what stands in the way of a migration.
+
+    Nothing is changed. Exit code 3: something stands in the way.
+    """
+    from admin.tools.migrate.findings import findings, is_blocked
+    from admin.tools.migrate.guide import broker_lines, plan_data, plan_text, settings_text
+    from admin.tools.migrate.planner import unprepared
+    from admin.tools.migrate.state import Kind
+
+    if is_back and folder is not None:
+        raise click.UsageError("--dir is for the settings of our controllers; omit it with --back")
+    look = await _look(cluster, Kind.KAFKA if is_back else Kind.OURS)
+    found = findings(look)
+    show(
+        look,
+        output,
+        lambda look: plan_text(look, found, command=command_line()),
+        lambda look: plan_data(look, found),
+    )
+    if folder is not None:
+        for line in _write_settings(look, folder):
+            say(line)
+    if output == "table":
+        if not is_back and folder is None and any(p.kind is None for p in look.probes.values()):
+            write(f"\nOur controllers; --dir FOLDER writes these files:\n\n{settings_text(look)}")
+        if unprepared(look.quorum, look.wanted, look.settings) is not None:
+            write(f"\n{broker_lines(look.settings, look.quorum, look.wanted)}")
+    return Exit.NOT_FINISHED if is_blocked(found) else Exit.DONE
+
+
+@command.command()
+@_rolled_option
+@_within_option
+@_with_cluster
+async def start(cluster: "Cluster", rolled: tuple[int, ...], within_ms: int) -> Exit:
+    """Let our controllers take the place of Kafka's, one by one.
+
+    Waits for ours to be started, and until each has caught up. Repeats the plan first. Exit code 3:
+    something stands in the way, or the time was up.
+    """
+    from admin.tools.migrate.state import Kind
+
+    return await _move(cluster, Kind.OURS, rolled, within_ms)
+
+
+@command.command()
+@_rolled_option
+@_within_option
+@_with_cluster
+async def back(cluster: "Cluster", rolled: tuple[int, ...], within_ms: int) -> Exit:
+    """Let Kafka's controllers take the place of ours again, one by one.
+
+    --from names all of Kafka's controllers that are to vote; they must run. Exit code as `start`.
+    """
+    from admin.tools.migrate.state import Kind
+
+    return await _move(cluster, Kind.KAFKA, rolled, within_ms)
+
+
+@command.command()
+@_with_cluster
+@output_option
+async def status(cluster: "Cluster", output: str) -> Exit:
+    """Describe how far a migration has come, and what it waits for."""
+    from admin.faults import AdminError
+    from admin.tools.migrate.executor import wanted_of
+    from admin.tools.migrate.guide import state_data, status_text
+
+    quorum = await cluster.quorum()
+    probes, contents = await cluster.probes(quorum), await cluster.contents(quorum)
+    settings = await cluster.settings(contents.brokers)
+    try:
+        back_to = wanted_of(quorum, cluster.kafkas)
+    except AdminError:
+        back_to = {}
+    show(
+        quorum,
+        output,
+        lambda quorum: status_text(
+            quorum, contents, probes, settings, forward=cluster.ours, back=back_to
+        ),
+        lambda quorum: state_data(quorum, contents, probes),
+    )
+    return Exit.DONE
+
+
+@command.command()
+@_rolled_option
+@click.option(
+    "--session",
+    "session_ms",
+    type=DURATION,
+    default=f"{SESSION_MS}ms",
+    show_default="9s",
+    help="The broker.session.timeout.ms of the brokers, the longest if they differ.",
+)
+@_within_option
+@_with_cluster
+async def finish(
+    cluster: "Cluster", rolled: tuple[int, ...], session_ms: int, within_ms: int
+) -> Exit:
+    """Retire the controllers that have no vote any more: Kafka's after `start`, ours after `back`.
+
+    Waits until every broker has the addresses of those that stay, and says which controllers to
+    stop: the last one when no broker was fenced for longer than a session. Exit code 3: the time
+    was up.
+    """
+    from admin.tools.migrate.executor import retire
+    from admin.tools.migrate.state import Kind
+
+    quorum = await cluster.quorum()
+    votes = {each.kind for each in quorum.voters}
+    if len(votes) != 1:
+        raise click.ClickException(
+            "controllers of both kinds vote: let `migrate start`, or `back`, end first"
+        )
+    stays = Kind.OURS if Kind.OURS in votes else Kind.KAFKA
+    return _ended(
+        await retire(
+            cluster,
+            stays,
+            confirmed=frozenset(rolled),
+            session_ms=session_ms,
+            within_ms=within_ms,
+            say=_say_with_time,
+        )
+    )
+
+
+async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> "Look":
+    from admin.tools.migrate.executor import wanted_of
+    from admin.tools.migrate.state import Kind, Look
+
+    quorum = await cluster.quorum()
+    wanted = cluster.ours if into is Kind.OURS else wanted_of(quorum, cluster.kafkas)
+    contents = await cluster.contents(quorum)
+    return Look(
+        into=into,
+        quorum=quorum,
+        contents=contents,
+        settings=await cluster.settings(contents.brokers, frozenset(rolled)),
+        wanted=wanted,
+        probes=await cluster.probes(quorum),
+        clock_ahead_ms=cluster.clock_ahead_ms,
+        running_moves=await cluster.running_moves(quorum),
+    )
+
+
+async def _move(cluster: "Cluster", into: Any, rolled: tuple[int, ...], within_ms: int) -> Exit:
+    from admin.tools.migrate.executor import change_voters
+    from admin.tools.migrate.findings import findings, is_blocked
+    from admin.tools.migrate.guide import plan_text
+
+    look = await _look(cluster, into, rolled)
+    found = findings(look)
+    if is_blocked(found):
+        write(plan_text(look, found, command=command_line()))
+        return Exit.NOT_FINISHED
+    step = await change_voters(
+        cluster, look.wanted, confirmed=frozenset(rolled), within_ms=within_ms, say=_say_with_time
+    )
+    return _ended(step)
+
+
+def _ended(step: "Step") -> Exit:
+    from admin.tools.migrate.state import Done
+
+    if isinstance(step, Done):
+        write(str(step))
+        return Exit.DONE
+    write(f"The time is up; it waits: {step}\nGive the command again to go on.")
+    return Exit.NOT_FINISHED
+
+
+def _say_with_time(text: str) -> None:
+    from admin.units import show_time
+    from quorum.clocks import wall_ms
+
+    say(f"{show_time(wall_ms())} {text}")
+
+
+def _write_settings(look: "Look", folder: Path) -> list[str]:
+    """Write a file for each of our controllers that has none; return what to do with them."""
+    from admin.tools.local_plan import SETTINGS_FILE, as_properties
+    from admin.tools.migrate.guide import settings_of
+    from quorum.log.filesystem import replace_file
+
+    lines = []
+    for id in sorted(look.wanted):
+        home = folder / f"controller-{id}"
+        path = home / SETTINGS_FILE
+        if not path.exists():
+            home.mkdir(parents=True, exist_ok=True)
+            values = settings_of(look, id, str((home / "data").absolute()))
+            replace_file(path, as_properties(values, "migrate plan").encode())
+        lines.append(f"Start controller {id}: {command_line()} start --config {path}")
+    return lines

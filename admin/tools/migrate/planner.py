@@ -1,0 +1,244 @@
+"""The rules of a migration: the next step, and the end. Pure functions; `findings` has the plan.
+
+The voters change one at a time, and one is added before one is removed. So a migration between
+three voters and three alternates between four voters and three, and after every step as many voters
+may be lost as before.
+
+Nothing is changed before every broker has a controller among its bootstrap servers that is to vote
+in the end. A controller of Kafka's that has lost its vote looks for the leader only at its own
+bootstrap servers, the other ones of Kafka's; brokers that have no other servers either would not
+find a leader of ours, and be fenced one session later.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from admin.tools.migrate.state import (
+    AddVoter,
+    BrokerSettings,
+    Controller,
+    Done,
+    Kind,
+    QuorumState,
+    RemoveVoter,
+    Step,
+    TransferLead,
+    Wait,
+)
+from admin.units import show_duration
+from quorum.transport.address import Address
+
+
+def next_of_change(
+    quorum: QuorumState, wanted: Mapping[int, Address], settings: BrokerSettings
+) -> Step:
+    """Return the next step towards the voters `wanted`, or what must come before it."""
+    step = next_step(quorum, wanted)
+    if isinstance(step, Wait | Done):
+        return step
+    return unprepared(quorum, wanted, settings) or step
+
+
+def unprepared(
+    quorum: QuorumState, wanted: Mapping[int, Address], settings: BrokerSettings
+) -> Wait | None:
+    """Return the wait for brokers that would not find the controllers `wanted`, or None."""
+    stale = [each.id for each in settings.brokers if not _finds(each.id, wanted, settings)]
+    if not stale:
+        return None
+    remedy = f"Give each {servers_line(quorum, wanted)} and restart it"
+    silent = [each for each in stale if settings.configured.get(each) is None]
+    if silent:
+        remedy += (
+            f". Broker {listed(silent)} does not say what it has: start it, or give --rolled "
+            f"{','.join(map(str, silent))} when it has the line"
+        )
+    return Wait(
+        reason=f"broker {listed(stale)} does not look for the controllers at those that are to "
+        "vote",
+        remedy=remedy,
+    )
+
+
+def _finds(broker: int, wanted: Mapping[int, Address], settings: BrokerSettings) -> bool:
+    configured = settings.configured.get(broker)
+    if configured is None:
+        return broker in settings.confirmed
+    servers = _servers_in(configured)
+    return any(str(address) in servers for address in wanted.values())
+
+
+def _servers_in(configured: str) -> set[str]:
+    """The addresses in a list `host:port` or `id@host:port`."""
+    return {part.strip().rpartition("@")[2] for part in configured.split(",")}
+
+
+def servers_line(quorum: QuorumState, wanted: Mapping[int, Address]) -> str:
+    """Return the line that every broker needs: the controllers of both kinds.
+
+    With both, the way back needs no restart.
+    """
+    others = [
+        each.address
+        for each in quorum.controllers
+        if each.id not in wanted and each.address is not None
+    ]
+    servers = dict.fromkeys((*(wanted[id] for id in sorted(wanted)), *others))
+    return f"controller.quorum.bootstrap.servers={','.join(map(str, servers))}"
+
+
+def next_step(quorum: QuorumState, wanted: Mapping[int, Address]) -> Step:
+    """Return the next step towards the voters `wanted`, as far as the quorum is concerned."""
+    leader = quorum.leader
+    if leader is None:
+        return Wait(reason="no controller leads; an election is under way")
+    voters = quorum.voters
+    missing = sorted(wanted.keys() - {each.id for each in voters})
+    leaving = [each for each in voters if each.id not in wanted]
+    behind = [each for each in voters if each.id in wanted and not each.has_caught_up]
+    if behind:
+        return Wait(
+            reason=f"{named(behind)} votes and does not follow the log",
+            remedy="Start it again, or see its log: until then no other voter is removed",
+        )
+    if not missing and not leaving:
+        return Done(f"Controllers {listed(sorted(wanted))} vote, and {leader.id} leads.")
+    if missing and (len(voters) <= len(wanted) or not leaving):
+        return _addition(quorum, [(id, wanted[id]) for id in missing])
+    return _removal(quorum, leader, leaving)
+
+
+def _addition(quorum: QuorumState, missing: list[tuple[int, Address]]) -> Step:
+    known = [(quorum.get(id), id, address) for id, address in missing]
+    for each, _, _ in known:
+        if each is not None and each.has_caught_up and each.address is not None:
+            after = (*quorum.voters, each)
+            if _live(after) >= _majority(after):
+                return AddVoter(controller=each)
+            dead = [voter for voter in quorum.voters if not voter.has_caught_up]
+            return Wait(
+                reason=f"with {named(dead)} away, one more voter would leave no majority",
+                remedy="Start it again",
+            )
+    for each, id, _ in known:
+        if each is not None and each.member.is_reachable:
+            if each.has_caught_up:
+                return Wait(reason=f"controller {id} has not registered its address yet")
+            return Wait(reason=f"controller {id} does not have the whole log yet")
+    places = ", ".join(f"{id} at {address}" for _, id, address in known)
+    remedy = "Start it: it observes the quorum by itself"
+    if any(each is not None and each.kind is Kind.KAFKA for each, _, _ in known):
+        line = servers_line(quorum, dict(missing))
+        remedy = f"Give it {line} and start it: it observes the quorum by itself"
+    return Wait(
+        reason=f"no controller that is still to vote follows the log: {places}", remedy=remedy
+    )
+
+
+def _removal(quorum: QuorumState, leader: Controller, leaving: list[Controller]) -> Step:
+    # Dead voters go first, and the leader last: each change of the lead is a pause of changes.
+    first = min(leaving, key=lambda each: (each.member.is_leader, each.has_caught_up, -each.id))
+    after = [each for each in quorum.voters if each.id != first.id]
+    if _live(after) < _majority(after) or spare(after) < spare(quorum.voters):
+        behind = [each for each in after if not each.has_caught_up]
+        return Wait(
+            reason=f"without controller {first.id}, {named(behind)} would be needed for a "
+            "majority and does not follow the log",
+            remedy="Start it again, or see its log",
+        )
+    if first.id != leader.id or leader.kind is Kind.KAFKA:
+        return RemoveVoter(controller=first)
+    # Ours hands the lead over before it goes, which spares an election.
+    heirs = [each for each in after if each.has_caught_up]
+    heir = min(heirs, key=lambda each: (each.member.lag or 0, each.id))
+    return TransferLead(leader=leader, to=heir)
+
+
+def _live(voters: Sequence[Controller]) -> int:
+    return sum(each.has_caught_up for each in voters)
+
+
+def _majority(voters: Sequence[Controller]) -> int:
+    return len(voters) // 2 + 1
+
+
+def spare(voters: Sequence[Controller]) -> int:
+    """Return the number that may be lost before the quorum stops; below 0 it has stopped."""
+    return _live(voters) - _majority(voters)
+
+
+def named(controllers: Sequence[Controller]) -> str:
+    """Name controllers by their ids."""
+    return "controller " + listed([each.id for each in controllers])
+
+
+def listed(ids: Iterable[int]) -> str:
+    """List ids in a sentence."""
+    return ", ".join(map(str, ids))
+
+
+# --- the end -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retirement:
+    """The state of the end of a migration, when the controllers of one kind have no vote."""
+
+    stays: Kind
+    quorum: QuorumState
+    settings: BrokerSettings
+    answering: frozenset[int]
+    """The controllers without a vote whose processes run."""
+    quiet_ms: int
+    """The time since a broker was fenced, or a controller was stopped, whichever is later."""
+    session_ms: int
+    """The time after which a broker without a heartbeat is fenced."""
+
+
+def next_of_retirement(state: Retirement) -> Step:
+    """Return what the end of a migration waits for."""
+    quorum, stays = state.quorum, state.stays
+    leader = quorum.leader
+    if leader is None:
+        return Wait(reason="no controller leads; an election is under way")
+    others = [each for each in quorum.voters if each.kind is not stays]
+    if others:
+        return Wait(
+            reason=f"{named(others)} of {others[0].kind} still votes",
+            remedy="Give `metaquorum migrate start` or `back` first, and let it end",
+        )
+    wanted = {each.id: each.address for each in quorum.voters if each.address is not None}
+    stale = unprepared(quorum, wanted, state.settings)
+    if stale is not None:
+        return stale
+    fenced = [each.id for each in state.settings.brokers if each.fenced]
+    if fenced:
+        return Wait(
+            reason=f"broker {listed(fenced)} is fenced",
+            remedy="Start it, or unregister it: metaquorum brokers unregister",
+        )
+    running = sorted(state.answering)
+    if len(running) > 1:
+        return Wait(
+            reason=f"controllers {listed(running)} of {_other(stays)} have no vote, and run",
+            remedy=f"Stop {listed(running[1:])}, and leave {running[0]} running until you are told",
+        )
+    if state.quiet_ms <= state.session_ms:
+        return Wait(
+            reason="no broker may be fenced for longer than a session, which is "
+            f"{show_duration(state.session_ms)}"
+        )
+    if running:
+        return Wait(
+            reason=f"controller {running[0]} of {_other(stays)} is the last that runs, and every "
+            f"broker sends its heartbeats to {leader.id}",
+            remedy="Stop it",
+        )
+    return Done(
+        f"The controllers of {_other(stays)} are retired, and no broker was fenced for a session. "
+        "Keep their folders until you are sure: with them the way back is short."
+    )
+
+
+def _other(kind: Kind) -> Kind:
+    return Kind.KAFKA if kind is Kind.OURS else Kind.OURS

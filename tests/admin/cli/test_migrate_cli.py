@@ -1,0 +1,77 @@
+"""`metaquorum migrate` where there is nothing left to do, and its mistakes of usage.
+
+`tests/process/test_live_migration.py` has a whole migration with controllers of Kafka.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from admin.cli.main import group
+from tests.support.controllers import Node, active, controllers
+
+GONE = ("--from", "127.0.0.1:1")
+"""Kafka's controllers, retired long ago."""
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(group, ["migrate", *arguments])
+
+
+async def run(nodes: dict[int, Node], *arguments: str) -> Result:
+    """The result of the command, run in a thread beside the loop of the nodes."""
+    ours = ",".join(f"{id}@{node.address}" for id, node in nodes.items())
+    return await asyncio.to_thread(invoke, *arguments, *GONE, "--controllers", ours)
+
+
+async def test_where_ours_vote_alone_every_command_says_that_nothing_is_left(
+    tmp_path: Path,
+) -> None:
+    async with controllers(tmp_path, 1, 2, 3, kraft_version=1) as nodes:
+        leader = await active(nodes.values())
+        planned = await run(nodes, "plan")
+        assert planned.exit_code == 0, planned.output
+        assert f"Controllers 1, 2, 3 vote, and {leader.node_id} leads." in planned.output
+        started = await run(nodes, "start")
+        assert (started.exit_code, started.stdout) == (
+            0,
+            f"Controllers 1, 2, 3 vote, and {leader.node_id} leads.\n",
+        )
+        described = await run(nodes, "status", "-o", "json")
+        roles = [each["role"] for each in json.loads(described.stdout)["controllers"]]
+        assert sorted(roles) == ["leader", "voter", "voter"]
+        finished = await run(nodes, "finish", "--session", "100ms")
+        assert finished.exit_code == 0, finished.output
+        assert "The controllers of Kafka are retired" in finished.stdout
+
+
+async def test_the_way_back_names_the_controllers_of_kafka_as_they_are_registered(
+    tmp_path: Path,
+) -> None:
+    async with controllers(tmp_path, 1, kraft_version=1) as nodes:
+        await active(nodes.values())
+        result = await run(nodes, "back")
+        assert result.exit_code == 1
+        assert "no controller of Kafka's is registered at 127.0.0.1:1; known are none" in (
+            result.output
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("plan",), "Missing option '--from'"),
+        (("plan", *GONE), "Missing option '--controllers'"),
+        (("plan", *GONE, "--controllers", "11"), "'11' is not id@host:port"),
+        (("plan", *GONE, "--controllers", "11@127.0.0.1:1"), "a controller is of one kind"),
+        (("start", *GONE, "--controllers", "11@a:1", "--rolled", "x"), "'x' is not a broker id"),
+        (("plan", "--back", "--dir", "d", *GONE, "--controllers", "1@a:1"), "omit it with --back"),
+    ],
+)
+def test_invalid_options_are_usage_errors(arguments: tuple[str, ...], said: str) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2, result.output
+    assert said in result.output
