@@ -13,7 +13,7 @@ from asyncio.subprocess import DEVNULL, STDOUT, Process
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import perf_counter
-from typing import Final
+from typing import Final, Self
 
 from admin.client.admin_client import AdminClient, AdminError
 from admin.settings import ENVIRONMENT_PREFIX
@@ -53,7 +53,7 @@ class RivalCluster:
         self._rng = rng
         self._processes: dict[str, Process] = {}
 
-    async def __aenter__(self) -> "RivalCluster":
+    async def __aenter__(self) -> Self:
         try:
             await self._start()
         except BaseException:
@@ -106,13 +106,13 @@ class RivalCluster:
         await self._end(node, signal.SIGKILL)
         return begun
 
-    async def stop(self, node: NodePlan) -> None:
+    async def stop(self, node: NodePlan, within_ms: int = STOP_MS) -> None:
         """Stop a node cleanly, as its operator would."""
         try:
-            async with asyncio.timeout(STOP_MS / 1_000):
+            async with asyncio.timeout(within_ms / 1_000):
                 await self._end(node, signal.SIGTERM)
         except TimeoutError:
-            raise RunFailed(f"{node.name} did not stop within {STOP_MS} ms") from None
+            raise RunFailed(f"{node.name} did not stop within {within_ms} ms") from None
 
     async def wait_for_brokers(self, wanted: set[int], *, poll_ms: int = POLL_MS) -> None:
         """Wait until every broker of `brokers` regards exactly these brokers as alive."""

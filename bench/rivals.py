@@ -68,6 +68,10 @@ class Rival:
     runtime: Runtime
     heap: tuple[str, ...] = HALF_HEAP
     """The heap of a Kafka controller."""
+    level: str | None = None
+    """The release whose metadata.version Kafka's controllers begin with; None for their own."""
+    has_static_voters: bool = False
+    """True if Kafka's controllers name their voters in their settings, and not in the log."""
 
     def write_files(self, rng: random.Random) -> None:
         """Write the files that the nodes need, before `format_commands` run."""
@@ -102,8 +106,8 @@ class Rival:
                     self.plan.cluster_id,
                     "--config",
                     str(self._file(node, SETTINGS_FILE)),
-                    "--initial-controllers",
-                    voters,
+                    *(() if self.has_static_voters else ("--initial-controllers", voters)),
+                    *(() if self.level is None else ("--release-version", self.level)),
                 ],
             )
             for node in self.plan.controllers
@@ -133,12 +137,18 @@ class Rival:
             "controller.listener.names": listener,
             "listener.security.protocol.map": f"{listener}:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "listeners": f"{listener}://{node.kafka}",
-            "controller.quorum.bootstrap.servers": ",".join(
-                str(each.kafka) for each in self.plan.controllers
-            ),
+            **self._quorum(),
             "log.dirs": str(log_dir(self.folder, node)),
             "broker.session.timeout.ms": str(SESSION_MS),
         }
+
+    def _quorum(self) -> dict[str, str]:
+        """The setting that names the controllers."""
+        nodes = self.plan.controllers
+        if self.has_static_voters:
+            voters = ",".join(f"{each.id}@{each.kafka}" for each in nodes)
+            return {"controller.quorum.voters": voters}
+        return {"controller.quorum.bootstrap.servers": ",".join(str(each.kafka) for each in nodes)}
 
     def _settings_of_broker(self, node: NodePlan) -> dict[str, object]:
         return kafka_brokers.broker_settings(
@@ -147,7 +157,7 @@ class Rival:
             log_dir(self.folder, node),
             controllers={each.id: each.kafka for each in self.plan.controllers},
             brokers=len(self.plan.brokers),
-            voters_in_log=True,
+            voters_in_log=not self.has_static_voters,
             more={
                 "broker.session.timeout.ms": str(SESSION_MS),
                 "broker.heartbeat.interval.ms": str(HEARTBEAT_MS),
