@@ -16,6 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/lock.txt
 SPARK_LOCK := requirements/spark.txt
+RUN_LOCK := requirements/run.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is compiled is kept, as it is for a package that is installed, but in $(VENV) and not in the
 # tree: else every node would compile the whole of it when it starts, before it can vote.
@@ -90,10 +91,29 @@ compiled: $(COMPILED)/installed ## compile the hot modules into .compiled: twice
 $(COMPILED)/installed: $(VENV)/installed hatch_build.py $(SOURCES)
 	@echo "Compiling into $(COMPILED) with mypyc; this takes a minute or two, and happens once."
 	@rm -rf $(COMPILED) && mkdir $(COMPILED)
-	@METAQUORUM_COMPILED=1 $(BIN)/python -m hatchling build -t wheel -d $(COMPILED)/wheel \
-		>$(COMPILED)/log 2>&1 || { tail -n 3 $(COMPILED)/log >&2; exit 1; }
-	@$(PIP) install --quiet --no-deps --no-index --target $(COMPILED) $(COMPILED)/wheel/*.whl
+	@$(BIN)/python hatch_build.py $(COMPILED) >$(COMPILED)/log 2>&1 \
+		|| { tail -n 3 $(COMPILED)/log >&2; exit 1; }
 	@touch $@
+
+# Both wheels are built of the sdist, as an installer would: a file that it lacks is missed here.
+DIST := $(CURDIR)/dist
+FROM_SDIST := build/from-sdist
+WHEEL := cd $(FROM_SDIST) && $(CURDIR)/$(BIN)/python -m hatchling build -t wheel -d $(DIST)
+
+.PHONY: wheels
+wheels: $(VENV)/installed ## build the sdist, the pure wheel and the compiled one into dist/; needs a C compiler and Python's headers
+	@rm -rf $(DIST) $(FROM_SDIST) && mkdir -p $(FROM_SDIST)
+	@$(BIN)/python -m hatchling build -t sdist -d $(DIST)
+	@tar -xzf $(DIST)/*.tar.gz -C $(FROM_SDIST) --strip-components=1
+	@$(WHEEL)
+	@echo "Compiling with mypyc; this takes a minute or two."
+	@METAQUORUM_COMPILED=1 && export METAQUORUM_COMPILED && $(WHEEL) >$(DIST).log 2>&1 \
+		|| { tail -n 3 $(DIST).log >&2; exit 1; }
+	@rm $(DIST).log && ls -1 dist/*.whl
+
+.PHONY: try-wheels
+try-wheels: $(VENV)/installed ## install each wheel into an empty environment, from the registry and by the lock, and run the demo of it
+	$(PYTEST) -m long tests/process/test_installed_anew.py $(ARGS)
 
 .PHONY: check
 check: $(VENV)/installed ## format, lint, types, imports: the gate before a commit
@@ -229,6 +249,7 @@ lock: ## resolve pyproject.toml anew into requirements/*.txt (needs a network an
 	python$(OLDEST_PYTHON) -c 'import tomllib; print("\n".join(tomllib.load(open( \
 		"pyproject.toml", "rb"))["project"]["optional-dependencies"]["spark"]))' \
 		| $(COMPILE) --no-annotate --constraint $(LOCK) --output-file $(SPARK_LOCK) -
+	$(COMPILE) --no-annotate --constraint $(LOCK) --extra fast --output-file $(RUN_LOCK) pyproject.toml
 	rm -rf .lock-venv
 
 .PHONY: clean

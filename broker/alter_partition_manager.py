@@ -23,7 +23,7 @@ from quorum.transport.controller_channel import (
 )
 from statemachine.vocabulary import RECOVERED
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("broker")
 
 Batch: TypeAlias = Mapping[Partition, IsrProposal]
 """The proposals of one request."""

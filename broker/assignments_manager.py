@@ -42,7 +42,7 @@ from statemachine.vocabulary import (
     BrokerId,
 )
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("broker")
 
 _OVERTAKEN: Final = frozenset(
     {

@@ -42,7 +42,7 @@ from quorum.transport.server import Server
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("broker")
 
 
 class BrokerServer:

@@ -35,7 +35,7 @@ from quorum.transport.controller_channel import (
 from quorum.transport.listener import Listener
 from statemachine.reassignment.copies import CopyReport
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("broker")
 
 REJECTIONS: Final[Mapping[int, str]] = {
     ErrorCode.INCONSISTENT_CLUSTER_ID: "the controllers belong to another cluster",

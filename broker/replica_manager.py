@@ -40,7 +40,7 @@ from statemachine.image.image import Image
 from statemachine.reassignment.copies import CopyReport
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerId
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("broker")
 
 
 class Traffic:

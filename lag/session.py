@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-"""The folder that contains our packages."""
+ROOT: Final = Path(__file__).parents[__name__.count(".")].resolve()
+"""The folder from which our packages are imported."""
+ABOVE: Final = __name__.split(".")[:-2]
+"""The package that contains ours, `metaquorum` once they are installed; empty in the tree."""
 PACKAGES: Final = ("admin", "broker", "lag", "quorum", "statemachine")
 """The packages that a worker imports to read logs."""
 SCRATCH_BYTES_MAX: Final = 16 << 30
@@ -190,8 +192,11 @@ def settings(master: str, scratch: Path) -> dict[str, str]:
 def zip_packages(target: Path) -> Path:
     """Write the code of our packages into `target`, for the workers of a cluster."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        above = ROOT.joinpath(*ABOVE)
+        for path in above.glob("*.py") if ABOVE else ():
+            archive.write(path, str(path.relative_to(ROOT)))
         for package in PACKAGES:
-            for path in sorted((ROOT / package).rglob("*.py")):
+            for path in sorted((above / package).rglob("*.py")):
                 archive.write(path, str(path.relative_to(ROOT)))
     return target
 

@@ -84,7 +84,7 @@ def load(name: str) -> click.Command:
     """The command `name` of the table."""
     place, _ = COMMANDS[name]
     module, _, attribute = place.partition(":")
-    command = getattr(importlib.import_module(f"admin.cli.{module}"), attribute or "command")
+    command = getattr(importlib.import_module(f"{__package__}.{module}"), attribute or "command")
     assert isinstance(command, click.Command)
     from admin.cli.examples import attach
 

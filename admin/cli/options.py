@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from admin.cli.output import as_json, as_yaml
+from admin.own_code import PROGRAM
 from admin.units import parse_duration_ms, parse_size_bytes, whole_number
 
 if TYPE_CHECKING:
@@ -490,7 +491,7 @@ def command_line() -> str:
 
     called = Path(sys.argv[0])
     if called.name not in PROGRAMS:
-        return f"{sys.executable} -m admin.cli.main"
+        return f"{sys.executable} -m {PROGRAM}"
     program = called.with_name(PROGRAMS[0])
     if which(program.name) == str(program):
         return program.name

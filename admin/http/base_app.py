@@ -4,6 +4,7 @@ Every node with an HTTP listener has them. Probes answer everybody: an orchestra
 credentials, and what they say is no secret. Metrics need the right to describe the cluster.
 """
 
+from importlib import import_module
 from typing import Annotated, Final
 
 import msgspec
@@ -53,7 +54,7 @@ def base_app(access: Access, limits: HttpLimits, monitor: Monitor | None) -> web
         app[key] = Account(limits.held_bytes_max, limits.held_bytes_max_per_ip)
     if monitor is not None:
         # Only nodes with a listener need the library: loaded here, it delays no scrape.
-        __import__("admin.monitoring.exposition")
+        import_module("..monitoring.exposition", __package__)
         app[MONITOR] = monitor
         app.router.add_get(LIVE, get_live)
         app.router.add_get(READY, get_ready)

@@ -13,7 +13,6 @@ import os
 import random
 import re
 import signal
-import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import IO, Any, Final
 from admin.client.admin_client import AdminClient
 from admin.client.command_config import NO_CONFIG, ClientConfig
 from admin.faults import AdminError, Unauthenticated
+from admin.own_code import own_command, with_own_code
 from admin.settings import ENVIRONMENT_PREFIX, SETTINGS, Role
 from admin.tools import kafka_brokers
 from admin.tools.certificates import write_new
@@ -266,7 +266,7 @@ class LocalCluster:
         if self._runtime is not None and node.role is Role.BROKER:
             return kafka_brokers.command(self.folder, node, self._runtime)
         settings = self.folder / node.name / SETTINGS_FILE
-        return [sys.executable, "-m", "admin.cli.main", "start", "--config", str(settings)]
+        return own_command("start", "--config", str(settings))
 
     async def _spawn(self, node: NodePlan) -> None:
         home = self.folder / node.name
@@ -433,7 +433,4 @@ def _environment() -> dict[str, str]:
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)
     }
-    # The nodes run this very code, installed or not.
-    here = str(Path(__file__).parents[2])
-    paths = [here, *filter(None, kept.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), "PYTHONUNBUFFERED": "1"}
+    return {**with_own_code(kept), "PYTHONUNBUFFERED": "1"}

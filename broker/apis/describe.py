@@ -37,7 +37,7 @@ from statemachine.topics.metadata_responses import (
 )
 from statemachine.vocabulary import NO_LEADER, BrokerId
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("broker")
 
 _ENDPOINT_BROKERS: Final = 1
 

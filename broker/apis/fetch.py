@@ -40,7 +40,7 @@ from quorum.transport.sweeper import Sweeper
 from statemachine.security.rights import READ_TOPIC
 from statemachine.vocabulary import NO_EPOCH
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("broker")
 
 CONSUMER: Final = -1
 """The replica id of a consumer."""

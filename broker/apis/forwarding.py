@@ -31,7 +31,7 @@ from quorum.transport.controller_channel import (
 )
 from quorum.transport.inbound import InboundRequest
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("broker")
 
 _TOO_MANY: Final = "too many requests are being forwarded"
 

@@ -23,7 +23,7 @@ from quorum.transport.controller_channel import (
 from quorum.transport.inbound import InboundRequest
 from statemachine.security.rights import IDEMPOTENT_WRITE, WRITE_TOPIC, WRITE_TRANSACTION
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("broker")
 
 
 class _Waiter(NamedTuple):

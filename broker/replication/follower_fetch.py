@@ -32,7 +32,7 @@ from quorum.records.batch import CorruptBatch, whole_bytes
 from quorum.records.varint import uvarint
 from statemachine.vocabulary import NO_EPOCH, BrokerId
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("broker")
 
 IN_FLIGHT_MAX: Final = 2
 _UNTIL_EVENT: Final = None

@@ -41,7 +41,7 @@ _FORBIDDEN: Final = {code: "\N{REPLACEMENT CHARACTER}" for code in range(32) if 
 @lru_cache(maxsize=1)
 def _templates() -> Environment:
     return Environment(
-        loader=PackageLoader("lag.output"),
+        loader=PackageLoader(__package__),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=lambda value: value.translate(_FORBIDDEN) if isinstance(value, str) else value,

@@ -27,7 +27,7 @@ from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.security.tls import TlsUnusable, handshake_failure
 from quorum.transport.sweeper import Sweeper
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("quorum")
 
 AddressLookup = Callable[[], HostPort | None]
 """Return the current address, or None while it is unknown."""

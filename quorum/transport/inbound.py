@@ -46,7 +46,7 @@ from quorum.transport.security.principal_mapping import NoRuleMatches
 from quorum.transport.security.protocols import UNPROTECTED, ListenerSecurity
 from quorum.transport.security.sasl_server import SASL_APIS, ServerSession
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("quorum")
 
 
 class InboundRequest:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Hashable
 from typing import Final, NamedTuple
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("quorum")
 
 QUIET_MS: Final = 10_000
 """The time for which the same line is not repeated."""

@@ -1,6 +1,6 @@
 """Compiled code behaves like interpreted code: the same events for a seed, the same promises.
 
-The wheel is built as `make compiled` builds it, but without the C compiler's optimization, which
+The packages are compiled as `make compiled` does it, without the C compiler's optimization, which
 would take as long as all the rest (`make test-compiled` tests the optimized one). What a former
 build left is used again.
 """
@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Final
-from zipfile import ZipFile
 
 import pytest
 
@@ -33,16 +32,12 @@ for name in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder into which a compiled wheel was unpacked."""
+    """The folder with the packages by their names in the tree, compiled."""
     if (missing := not_here()) is not None:
         pytest.skip(missing)
     folder = tmp_path_factory.mktemp("compiled")
-    run(build_into(folder), {ASKED: "1", OPT_LEVEL: "0"})
-    (wheel,) = folder.glob("*.whl")
-    assert "none-any" not in wheel.name
-    with ZipFile(wheel) as packed:
-        packed.extractall(folder / "installed")
-    return folder / "installed"
+    run(["hatch_build.py", str(folder)], {OPT_LEVEL: "0"})
+    return folder
 
 
 def build_into(folder: Path) -> list[str]:

@@ -13,6 +13,8 @@ LOCKS: Final = {
     name: (tree.ROOT / "requirements" / name).read_text(encoding="utf-8")
     for name in ("lock.txt", "spark.txt")
 }
+RUN: Final = (tree.ROOT / "requirements" / "run.txt").read_text(encoding="utf-8")
+"""What is installed to run a node, without what tests and builds need."""
 DOCUMENT: Final = (tree.ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
 PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==(\S+) \\$", re.MULTILINE)
 DOCUMENTED: Final = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
@@ -44,6 +46,25 @@ def test_no_package_is_in_both_locks() -> None:
     """They are installed into one environment, one after the other."""
     one, other = ({canonicalize_name(name) for name, _ in PIN.findall(LOCKS[at])} for at in LOCKS)
     assert not one & other
+
+
+def test_what_runs_a_node_has_the_pins_and_hashes_of_the_lock() -> None:
+    pinned, all_pinned = blocks(RUN), blocks(LOCKS["lock.txt"])
+    assert {name: all_pinned.get(name) for name in pinned} == pinned
+    metadata = tree.pyproject()["project"]
+    wanted = [*metadata["dependencies"], *metadata["optional-dependencies"]["fast"]]
+    names = {canonicalize_name(Requirement(each).name) for each in wanted}
+    assert names <= pinned.keys()
+    assert not pinned.keys() & {"hatchling", "mypy", "pytest", "setuptools"}
+
+
+def blocks(lock: str) -> dict[str, list[str]]:
+    """The pin and the hashes of each package."""
+    found = {}
+    for block in re.split(r"\n(?=\S+==)", lock)[1:]:
+        lines = [line.rstrip(" \\") for line in block.splitlines() if "#" not in line]
+        found[canonicalize_name(lines[0].partition("==")[0])] = [each for each in lines if each]
+    return found
 
 
 @pytest.mark.parametrize("lock", LOCKS)

@@ -1,9 +1,9 @@
 """The demo from its options to its exit code: the folder, the cluster, the story, the end."""
 
 import asyncio
+import os
 import random
 import shutil
-import sys
 import tempfile
 from asyncio.subprocess import PIPE
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from typing import Final
 from admin.cli.lag import require_spark
 from admin.cli.options import Exit, command_line, say
 from admin.client.admin_client import AdminError
+from admin.own_code import own_command, with_own_code
 from admin.tools.demo.story import SETTINGS, Screen, Story, StoryFailed
 from admin.tools.kafka_runtime import Unavailable
 from admin.tools.local_cluster import LocalCluster, prepare, until_interrupted
@@ -154,7 +155,8 @@ async def _report(screen: Screen, cluster: LocalCluster, kept: Path | None) -> N
     out /= REPORT_FOLDER
     logs = [str(log_dir(cluster.folder, node)) for node in cluster.plan.nodes]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "admin.cli.main", "lag", "report", *logs, "--out", str(out)),
+        *own_command("lag", "report", *logs, "--out", str(out)),
+        env=with_own_code(os.environ),
         stdout=PIPE,
         stderr=PIPE,
     )

@@ -29,7 +29,7 @@ from quorum.transport.security.tls import (
     reporting,
 )
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("security")
 
 HANDSHAKES_MAX: Final = 128
 """Handshakes under way at one listener; further connections wait in the kernel."""
