@@ -132,7 +132,10 @@ def sources(root: Path, packages: Iterable[str]) -> Iterator[Path]:
 
 
 def moved(text: str, parsed: ast.AST, packages: frozenset[str]) -> str:
-    """The source of a module, which was `parsed`, with `metaquorum.` before each own package that it imports from."""
+    """The source of a module, with `metaquorum.` before each own package that it imports from.
+
+    `parsed` is the same source as a tree.
+    """
     lines = text.splitlines(keepends=True)
     for node in ast.walk(parsed):
         if isinstance(node, ast.ImportFrom) and _root(node.module) in packages:

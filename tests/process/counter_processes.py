@@ -1,7 +1,7 @@
 """The counter of docs/embedding.md as processes, from the lines that stand there.
 
-They run without this project's tree: beside the standard library they see `quorum` and the
-libraries that it names as its own.
+They run without this project's tree: beside the standard library they see `quorum`, as it is
+installed, and the libraries that it names as its own.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from hatch_build import lay_out
 from tests.support.tree import ROOT
 
 PAGE: Final = ROOT / "docs" / "embedding.md"
@@ -47,8 +48,7 @@ def needed(libraries: tuple[str, ...]) -> set[str]:
 
 def bare_environment(folder: Path) -> Path:
     """A folder to import from, with `quorum` and its libraries and nothing else."""
-    folder.mkdir()
-    (folder / "quorum").symlink_to(ROOT / "quorum")
+    lay_out(ROOT, ["quorum"], folder)
     for name in sorted(needed(LIBRARIES)):
         distribution = importlib.metadata.distribution(name)
         tops = {file.parts[0] for file in distribution.files or ()}
