@@ -98,13 +98,15 @@ $(COMPILED)/installed: $(VENV)/installed hatch_build.py $(SOURCES)
 # Both wheels are built of the sdist, as an installer would: a file that it lacks is missed here.
 DIST := $(CURDIR)/dist
 FROM_SDIST := build/from-sdist
+UNPACKED_SDIST := rm -rf $(FROM_SDIST) $(DIST)/*.tar.gz && mkdir -p $(FROM_SDIST) \
+	&& $(BIN)/python -m hatchling build -t sdist -d $(DIST) \
+	&& tar -xzf $(DIST)/*.tar.gz -C $(FROM_SDIST) --strip-components=1
 WHEEL := cd $(FROM_SDIST) && $(CURDIR)/$(BIN)/python -m hatchling build -t wheel -d $(DIST)
 
 .PHONY: wheels
 wheels: $(VENV)/installed ## build the sdist, the pure wheel and the compiled one into dist/; needs a C compiler and Python's headers
-	@rm -rf $(DIST) $(FROM_SDIST) && mkdir -p $(FROM_SDIST)
-	@$(BIN)/python -m hatchling build -t sdist -d $(DIST)
-	@tar -xzf $(DIST)/*.tar.gz -C $(FROM_SDIST) --strip-components=1
+	@rm -rf $(DIST)
+	@$(UNPACKED_SDIST)
 	@$(WHEEL)
 	@echo "Compiling with mypyc; this takes a minute or two."
 	@METAQUORUM_COMPILED=1 && export METAQUORUM_COMPILED && $(WHEEL) >$(DIST).log 2>&1 \
@@ -114,6 +116,29 @@ wheels: $(VENV)/installed ## build the sdist, the pure wheel and the compiled on
 .PHONY: try-wheels
 try-wheels: $(VENV)/installed ## install each wheel into an empty environment, from the registry and by the lock, and run the demo of it
 	$(PYTEST) -m long tests/process/test_installed_anew.py $(ARGS)
+
+DEBIANS_PYTHON := /usr/bin/python3
+
+.PHONY: deb
+deb: wheels ## build the Debian package into dist/, for the release of Debian that this is
+	@$(BIN)/python -c 'import sys; sys.exit(sys.base_prefix != "/usr")' || { \
+		echo "The package runs on Debian's Python: make clean && make deb PYTHON=$(DEBIANS_PYTHON)" >&2; exit 1; }
+	@mkdir -p build/deb && deploy/debian/build.sh $(BIN)/pip $(DIST)/*-cp*.whl $(RUN_LOCK) build/deb
+	@mv build/deb/*.deb $(DIST)/ && ls -1 dist/*.deb
+
+.PHONY: try-deb
+try-deb: ## install the package of `make deb`, run a node of it, remove and purge it, in a copy of this system that is forgotten; needs root
+	deploy/debian/try.sh dist/*.deb
+
+BUILDER ?= $(shell for each in docker podman buildah; do \
+	command -v $$each >/dev/null && $$each info >/dev/null 2>&1 && echo $$each && break; done)
+IMAGE ?= metaquorum:latest
+
+.PHONY: image
+image: $(VENV)/installed ## build the container image with docker, podman or buildah (IMAGE=NAME:TAG, ARGS=--build-arg=BASE=...)
+	@$(if $(BUILDER),,echo "No docker, podman or buildah answers here. Install one, or name it: BUILDER=docker" >&2; exit 1)
+	@$(UNPACKED_SDIST)
+	$(BUILDER) build -t $(IMAGE) -f $(FROM_SDIST)/deploy/container/Containerfile $(ARGS) $(FROM_SDIST)
 
 .PHONY: check
 check: $(VENV)/installed ## format, lint, types, imports: the gate before a commit

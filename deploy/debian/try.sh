@@ -2,12 +2,13 @@
 # Installs the package, asks it, removes and purges it: try.sh DEB. Needs root.
 #
 # All of it happens in a copy of this system that forgets what is written: in a mount namespace of
-# its own, below an overlay in memory. Nothing of this machine changes.
+# its own, below an overlay in memory, with a loopback of its own. Nothing of this machine changes.
 set -eu
 if [ "${2:-}" != inside ]; then
-    exec unshare --mount --pid --fork "$0" "$(realpath "$1")" inside
+    exec unshare --mount --pid --net --fork "$0" "$(realpath "$1")" inside
 fi
 deb=$1
+ip link set lo up
 base=$(mktemp -d)
 mount -t tmpfs tmpfs "$base"
 mkdir "$base/upper" "$base/work" "$base/root"
