@@ -1,4 +1,4 @@
-"""Where the code of this program is: for processes that run it again, and for what names it.
+"""The place and the name of this code: for processes that run it again, and for texts that name it.
 
 In the tree `admin` is a top-level package. What is installed has it as `metaquorum.admin`, so that
 it meets no package of the user's; nothing else differs, because names are taken from here.

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("quorum", "statemachine", "controller", "broker", "admin", "lag", "chaos")
-FOLDERS: Final = (*PACKAGES, "tests", "bench", "docs", "requirements", ".ci")
+FOLDERS: Final = (*PACKAGES, "tests", "bench", "docs", "deploy", "requirements", ".ci")
 TOP_LEVEL_FILES: Final = ("Makefile", "hatch_build.py", "README.md", "pyproject.toml", ".gitignore")
 
 
