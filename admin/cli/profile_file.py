@@ -29,8 +29,11 @@ def profiles_file(environ: Mapping[str, str] = os.environ) -> Path:
     """The file of the profiles of this user."""
     if named := environ.get(VARIABLE):
         return Path(named)
-    home = environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(home) / "metaquorum" / "profiles.toml"
+    # A user that is only a number, as in a container, may have no home: Debian's name for that.
+    found = os.path.expanduser("~")
+    home = Path("/nonexistent" if found == "~" else found)
+    config = environ.get("XDG_CONFIG_HOME") or home / ".config"
+    return Path(config) / "metaquorum" / "profiles.toml"
 
 
 class Profiles:
@@ -40,7 +43,12 @@ class Profiles:
         self.path = path
         self.current: str | None = None
         self.by_name: dict[str, Profile] = {}
-        if path.exists():
+        try:
+            is_there = path.exists()
+        except PermissionError:
+            # The home of another user, under which `sudo -u` runs this one.
+            is_there = False
+        if is_there:
             self._read()
 
     def get(self, name: str) -> Profile:

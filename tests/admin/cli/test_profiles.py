@@ -1,11 +1,13 @@
 """The nodes that a command asks: an option, the environment, a profile, the file of credentials."""
 
+import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from admin.cli.main import group
+from admin.cli.profile_file import Profiles, profiles_file
 
 
 def run(*arguments: str, **environ: str) -> Result:
@@ -80,3 +82,27 @@ def test_a_damaged_file_of_profiles_is_named(tmp_path: Path) -> None:
         done = run("topics", "list")
         assert done.exit_code == 2
         assert said in done.stderr
+
+
+def test_a_user_without_a_home_has_no_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As the library answers for a user that is only a number.
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    assert profiles_file({}) == Path("/nonexistent/.config/metaquorum/profiles.toml")
+
+
+def test_the_home_of_another_user_has_no_profiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    path = profiles_file({})
+    path.parent.mkdir(parents=True)
+    (tmp_path / "home").chmod(0)
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65_534)
+    try:
+        found = Profiles(path)
+    finally:
+        if is_root:
+            os.seteuid(0)
+    assert found.by_name == {}
