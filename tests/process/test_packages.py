@@ -33,11 +33,8 @@ def test_the_debian_package_is_installed_runs_a_node_and_is_removed(tmp_path: Pa
     pip.chmod(0o755)
     debian = tree.ROOT / "deploy" / "debian"
     made = tmp_path / "made"
-    run(
-        *(debian / "build.sh", pip, wheel, LOCK, made),
-        cwd=tree.ROOT,
-        seconds=BUILD_SECONDS_MAX,
-    )
+    build = (debian / "build.sh", pip, wheel, LOCK, made)
+    run(*build, cwd=tree.ROOT, seconds=BUILD_SECONDS_MAX)
     (package,) = made.glob("*.deb")
     said = run(debian / "try.sh", package, cwd=tmp_path, seconds=RUN_SECONDS_MAX)
     for line in ("(pure, Python 3.", "CurrentVoters:          [1]", "installed, run, removed and"):
@@ -76,11 +73,8 @@ def image(builder: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     run("tar", "-xzf", sdist, cwd=folder, seconds=RUN_SECONDS_MAX)
     source = folder / sdist.name.removesuffix(".tar.gz")
     file = source / "deploy" / "container" / "Containerfile"
-    run(
-        *(builder, "build", "-t", IMAGE, "-f", file, *given, source),
-        cwd=folder,
-        seconds=BUILD_SECONDS_MAX,
-    )
+    build = (builder, "build", "-t", IMAGE, "-f", str(file), *given, str(source))
+    run(*build, cwd=folder, seconds=BUILD_SECONDS_MAX)
     return IMAGE
 
 

@@ -60,7 +60,7 @@ def test_what_runs_a_node_has_the_pins_and_hashes_of_the_lock() -> None:
 
 def blocks(lock: str) -> dict[str, list[str]]:
     """The pin and the hashes of each package."""
-    found = {}
+    found = dict[str, list[str]]()
     for block in re.split(r"\n(?=\S+==)", lock)[1:]:
         lines = [line.rstrip(" \\") for line in block.splitlines() if "#" not in line]
         found[canonicalize_name(lines[0].partition("==")[0])] = [each for each in lines if each]

@@ -30,6 +30,8 @@ def imports(laid_out: Path) -> list[tuple[Path, str]]:
                     found += ((path, each.name) for each in names)
                 case ast.ImportFrom(module=str(module)):
                     found.append((path, module))
+                case _:
+                    pass
     return found
 
 
