@@ -34,6 +34,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "consume": ("records:consume", "Read the records of a topic as lines."),
         "doctor": ("doctor", "Say what is wrong with a cluster or a node, and what mends it."),
         "snapshots": ("snapshots", "List and take snapshots of the metadata log."),
+        "backup": ("backup", "Back up the metadata of a running cluster; list, verify backups."),
         "dump-log": (
             "metadata_logs:dump_log",
             "Print the records of metadata logs and checkpoints.",

@@ -20,7 +20,7 @@ from quorum.protocol.errors import Malformed
 from quorum.protocol.extension import Extension, details_of, extension_of, with_extension
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
-from quorum.transport.connection import WANTS_SASL
+from quorum.transport.connection import WANTS_SASL, BodyWriter
 from quorum.transport.outcomes import NOT_SENT, Cause, Failure, Reply, RequestFailed
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
@@ -125,14 +125,25 @@ class Channels:
                 added = Extension(patience_ms=timeout_ms)
             return body if added is None else with_extension(type(payload), body, added)
 
+        reply = await self.exchange(address, api_key, write, timeout_ms=timeout_ms)
+        try:
+            response = reply.decode()
+            answered = extension_of(response)
+        except Malformed as error:
+            raise Incompatible(f"invalid response from {address}: {error}") from None
+        return Response(response, None if answered is None else answered.as_of)
+
+    async def exchange(
+        self, address: Address, api_key: ApiKey, write: BodyWriter, *, timeout_ms: int
+    ) -> Reply:
+        """The answer of the node at `address`, not decoded; `write` encodes the request's body.
+
+        Raises as `ask` does.
+        """
         channel = self._channels.get(address) or self._open(address)
         try:
             call = channel.call(api_key, write, timeout_ms=timeout_ms)
             reply = await self._reply(address, call)
-            self._understood.add(address)
-            response = reply.decode()
-            answered = extension_of(response)
-            return Response(response, None if answered is None else answered.as_of)
         except RequestFailed as error:
             match error.failure:
                 case Failure(Cause.NOT_SERVED, _) if api_key == ApiKey.CAPABILITY:
@@ -153,8 +164,8 @@ class Channels:
                     self._check_sasl(address, failure.reason)
                     may_be_done = failure.cause not in NOT_SENT
                     raise NoResponse(f"{address}: {failure}", may_be_done=may_be_done) from None
-        except Malformed as error:
-            raise Incompatible(f"invalid response from {address}: {error}") from None
+        self._understood.add(address)
+        return reply
 
     def is_of_kafka(self, address: Address) -> bool:
         """Return whether the connected node at `address` is one of Kafka's, not one of ours."""

@@ -33,7 +33,7 @@ from quorum.core.roles import (
     Unattached,
 )
 from quorum.core.state import State
-from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import NO_REPLICA, ElectionState, Epoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import is_meant
 from quorum.core.votes import Tally, is_behind, tally, vote_refusal
 
@@ -75,9 +75,12 @@ def step_down_and_campaign(state: State, replica: ReplicaKey, epoch: Epoch, now_
 
     That replica follows nobody in a lower epoch. It may be a removed voter, which gets no
     announcement, so no refusal would show its epoch. If this leader has been replaced, its poll
-    fails: the followers of a later leader refuse (stickiness).
+    fails: the followers of a later leader refuse (stickiness). A reader without a replica id has no
+    epoch of its own.
     """
     if epoch <= state.election.epoch or not isinstance(state.role, Leader):
+        return
+    if replica.id == NO_REPLICA:
         return
     if not state.may_enter(epoch, now_ms, is_known=state.knows(replica)):
         return

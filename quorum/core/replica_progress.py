@@ -6,7 +6,8 @@ of the fetch (the long poll of KIP-595). The reasons to answer differ:
 - a voter is answered for new records at once, before the leader has them on its own disk, so that
   both disks work at the same time; for a higher high watermark alone it is answered some
   milliseconds later, because the next records most often carry it;
-- an observer gets committed records only, so it is answered when the high watermark rises.
+- an observer gets committed records only, so it is answered when the high watermark rises. A reader
+  without a replica id, such as a backup, is served like one, and is not remembered (as in Kafka).
 """
 
 from collections.abc import Collection, Iterator
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple
 from quorum.core.events import Asker
 from quorum.core.limits import FETCH_BYTES_MAX, Bounds
 from quorum.core.messages import FetchRequest, FetchResponse, Span
-from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import NO_REPLICA, Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Voter, VoterSet
 
 HIGH_WATERMARK_LINGER_MS: Final = 10
@@ -145,6 +146,9 @@ class ProgressTracker:
         return sorted(known, key=_freshness, reverse=True)
 
     def progress_of(self, replica: ReplicaKey) -> ReplicaProgress:
+        """Return the progress of this replica; a reader that is none (a backup) leaves no trace."""
+        if replica.id == NO_REPLICA:
+            return ReplicaProgress(replica)
         progress = self.voters.get(replica.id)
         if progress is not None and progress.directory in (None, replica.directory_id.int):
             return progress

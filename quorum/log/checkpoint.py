@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 from crc32c import crc32c
 
@@ -20,8 +20,8 @@ from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.core.voter_set import VoterAssignment
 from quorum.log.errors import FileDamaged, FormatUnknown
 from quorum.log.filesystem import OS, FileSystem, usable
-from quorum.log.segment_reader import StoredBatch, batches_of
-from quorum.records.batch import CorruptBatch
+from quorum.log.segment_reader import batches_of
+from quorum.records.batch import CorruptBatch, Header
 from quorum.records.control import (
     BadControlRecord,
     ControlType,
@@ -64,7 +64,7 @@ class Checkpoint:
         with usable(self.path):
             for batch in batches_of(self.path, base=0, fs=self.fs):
                 if not batch.header.is_control:
-                    yield _values_of(batch)
+                    yield values_of(batch)
 
 
 def checkpoint_id(name: str) -> OffsetAndEpoch | None:
@@ -133,32 +133,78 @@ def _read(path: Path, id_: OffsetAndEpoch, fs: FileSystem) -> Checkpoint:
 
     Raises `FileDamaged`, `CorruptBatch` or `BadControlRecord` if a part is missing or misplaced.
     """
-    said: dict[int, Any] = {}
-    checksum = 0
+    check = CheckpointCheck(id_)
     for batch in batches_of(path, base=0, fs=fs):
-        if batch.header.epoch != id_.epoch:
-            reason = f"its epoch is {batch.header.epoch}, that of the checkpoint {id_.epoch}"
-            raise CorruptBatch(batch.position, reason)
-        if batch.header.is_control:
-            _take_control(batch, said, checksum)
-        elif ControlType.SNAPSHOT_FOOTER in said:
-            raise CorruptBatch(batch.position, _BEHIND)
-        elif not said:
-            raise CorruptBatch(batch.position, "its records precede the header")
-        checksum = crc32c(batch.data, checksum)
-    if not said:
-        raise FileDamaged(path, "it is empty", _REMEDY)
-    if ControlType.SNAPSHOT_FOOTER not in said:
-        raise FileDamaged(path, "it has no footer, so it was never finished", _REMEDY)
+        check.take(batch)
+    try:
+        said = check.close()
+    except ValueError as error:
+        raise FileDamaged(path, str(error), _REMEDY) from error
     return Checkpoint(
         path=path,
         id=id_,
-        last_timestamp_ms=said[ControlType.SNAPSHOT_HEADER],
-        kraft_version=said.get(ControlType.KRAFT_VERSION, 0),
-        voters=said.get(ControlType.KRAFT_VOTERS),
-        has_checksum=said[ControlType.SNAPSHOT_FOOTER] is not None,
+        last_timestamp_ms=said.last_timestamp_ms,
+        kraft_version=said.kraft_version,
+        voters=said.voters,
+        has_checksum=said.has_checksum,
         fs=fs,
     )
+
+
+class CheckedBatch(Protocol):
+    """A whole batch with a right checksum, and where it was found."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def header(self) -> Header: ...
+    @property
+    def data(self) -> bytes: ...
+
+
+class CheckpointFacts(NamedTuple):
+    """The facts in the control records of a whole checkpoint; see `Checkpoint`."""
+
+    last_timestamp_ms: int
+    kraft_version: int
+    voters: VoterAssignment | None
+    has_checksum: bool
+
+
+class CheckpointCheck:
+    """Checks that batches, one after the other, are those of the checkpoint `id_`."""
+
+    def __init__(self, id_: OffsetAndEpoch) -> None:
+        self._id = id_
+        self._said: dict[int, Any] = {}
+        self._checksum = 0
+
+    def take(self, batch: CheckedBatch) -> None:
+        """Take the next batch; raises `CorruptBatch` or `BadControlRecord` if it is misplaced."""
+        if batch.header.epoch != self._id.epoch:
+            reason = f"its epoch is {batch.header.epoch}, that of the checkpoint {self._id.epoch}"
+            raise CorruptBatch(batch.position, reason)
+        if batch.header.is_control:
+            _take_control(batch, self._said, self._checksum)
+        elif ControlType.SNAPSHOT_FOOTER in self._said:
+            raise CorruptBatch(batch.position, _BEHIND)
+        elif not self._said:
+            raise CorruptBatch(batch.position, "its records precede the header")
+        self._checksum = crc32c(batch.data, self._checksum)
+
+    def close(self) -> CheckpointFacts:
+        """Return its facts after the last batch; raises `ValueError` if it is not whole."""
+        said = self._said
+        if not said:
+            raise ValueError("it is empty")
+        if ControlType.SNAPSHOT_FOOTER not in said:
+            raise ValueError("it has no footer, so it was never finished")
+        return CheckpointFacts(
+            last_timestamp_ms=said[ControlType.SNAPSHOT_HEADER],
+            kraft_version=said.get(ControlType.KRAFT_VERSION, 0),
+            voters=said.get(ControlType.KRAFT_VOTERS),
+            has_checksum=said[ControlType.SNAPSHOT_FOOTER] is not None,
+        )
 
 
 _DECODERS: Final[Mapping[int, Callable[[bytes | None], Any]]] = MappingProxyType(
@@ -171,7 +217,7 @@ _DECODERS: Final[Mapping[int, Callable[[bytes | None], Any]]] = MappingProxyType
 )
 
 
-def _take_control(batch: StoredBatch, said: dict[int, Any], checksum: int) -> None:
+def _take_control(batch: CheckedBatch, said: dict[int, Any], checksum: int) -> None:
     """Add the values of control records to `said`; `checksum` covers all bytes before the batch."""
     for record in decode(batch.data):
         if ControlType.SNAPSHOT_FOOTER in said:
@@ -188,7 +234,8 @@ def _take_control(batch: StoredBatch, said: dict[int, Any], checksum: int) -> No
             raise CorruptBatch(batch.position, reason)
 
 
-def _values_of(batch: StoredBatch) -> list[bytes]:
+def values_of(batch: CheckedBatch) -> list[bytes]:
+    """Return the values of a data batch; raises `CorruptBatch` or `UnsupportedCodec`."""
     plain = plain_values(batch.data, batch.header)
     if plain is not None:
         return plain

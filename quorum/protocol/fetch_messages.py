@@ -238,8 +238,8 @@ def _refusal(asked: _Asked, here: LocalNode) -> Refusal | None:
 def _impossible(asked: _Asked) -> str | None:
     """Return the invalid number, or None."""
     replica = asked.sender[1]
-    if replica.id < 0:
-        return f"replica {replica.id}: a fetch of the metadata log needs a replica id"
+    if replica.id < NO_REPLICA:
+        return f"replica {replica.id}: an id is 0 or higher, and {NO_REPLICA} that of a mere reader"
     if asked.max_wait_ms < 0 or asked.max_bytes < 0 or asked.partition_max_bytes < 0:
         return (
             f"wait of {asked.max_wait_ms} ms for at most {asked.max_bytes} bytes, "

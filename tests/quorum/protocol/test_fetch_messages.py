@@ -234,7 +234,7 @@ def test_an_answer_is_bounded_by_all_that_bounds_it(changes: dict[str, int], exp
         ({"times": (2, 1)}, ErrorCode.INVALID_REQUEST, True, "exactly one topic"),
         ({"times": (1, 0)}, ErrorCode.INVALID_REQUEST, True, "exactly one topic"),
         ({"times": (1, 2)}, ErrorCode.INVALID_REQUEST, True, "exactly one topic"),
-        ({"replica_id": -1}, ErrorCode.INVALID_REQUEST, False, "replica -1"),
+        ({"replica_id": -2}, ErrorCode.INVALID_REQUEST, False, "replica -2"),
         (
             {"max_wait": timedelta(milliseconds=-1)},
             ErrorCode.INVALID_REQUEST,

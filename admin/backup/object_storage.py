@@ -1,0 +1,102 @@
+"""Backups in an object store, through pyarrow: s3://bucket/folder and the like.
+
+An object is there once it has been sent completely, so none is written aside. A run that was killed
+may leave a shortened object; no manifest names it, and a later run removes it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from admin.backup.faults import BackupError
+from admin.backup.storage import PART_BYTES, Storage, Writer
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+_HOW_TO_INSTALL: Final = (
+    "needs pyarrow, which is not installed: pip install 'metaquorum[spark]', or pyarrow alone"
+)
+
+
+def object_storage(uri: str) -> Storage:
+    """The storage at this URI; raises `BackupError`.
+
+    The credentials, the region and the endpoint come from the environment, as for every client of
+    the store (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and so on), or from the URI.
+    """
+    try:
+        from pyarrow.fs import FileSystem
+    except ImportError as error:
+        raise BackupError(f"{uri} {_HOW_TO_INSTALL}") from error
+    try:
+        files, root = FileSystem.from_uri(uri)
+    except (OSError, ValueError, NotImplementedError) as error:
+        raise BackupError(
+            f"{uri} cannot be used: {error}. Write s3://bucket/folder, or the path of a folder"
+        ) from error
+    return ObjectStorage(uri, files, root)
+
+
+class ObjectStorage:
+    """A folder of an object store."""
+
+    def __init__(self, uri: str, files: "FileSystem", root: str) -> None:
+        self._uri = uri.partition("?")[0]
+        self._files: Any = files
+        self._root = root.rstrip("/")
+
+    def __str__(self) -> str:
+        return self._uri
+
+    def sizes(self) -> Mapping[str, int]:
+        from pyarrow.fs import FileSelector, FileType
+
+        with self._said():
+            selector = FileSelector(self._root, allow_not_found=True)
+            found = self._files.get_file_info(selector)
+        return {each.base_name: each.size for each in found if each.type == FileType.File}
+
+    def read(self, name: str) -> Iterator[bytes]:
+        with self._said(), self._files.open_input_stream(f"{self._root}/{name}") as stream:
+            while data := stream.read(PART_BYTES):
+                yield data
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[Writer]:
+        with self._said():
+            stream = self._files.open_output_stream(f"{self._root}/{name}")
+        is_whole = False
+
+        def write(data: bytes) -> None:
+            with self._said():
+                stream.write(data)
+
+        try:
+            yield Writer(write)
+            is_whole = True
+        finally:
+            with self._said():
+                stream.close()
+                if not is_whole:
+                    self._files.delete_file(f"{self._root}/{name}")
+
+    def remove(self, name: str) -> None:
+        with self._said():
+            self._files.delete_file(f"{self._root}/{name}")
+
+    def unfinished(self) -> Sequence[str]:
+        return ()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        # There is nothing to lock: docs/recovery.md asks for one process per place.
+        yield
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        """Turn an `OSError` of the block into `BackupError`."""
+        try:
+            yield
+        except OSError as error:
+            raise BackupError(f"{self._uri}: {error}") from error

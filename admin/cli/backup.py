@@ -1,0 +1,303 @@
+"""`metaquorum backup`: copy the metadata of a running cluster, and check the copies."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from admin.cli.options import (
+    DURATION,
+    RATE,
+    Exit,
+    Parsed,
+    Target,
+    add_options,
+    output_option,
+    run,
+    say,
+    show,
+    with_target,
+    write,
+    write_data,
+)
+from admin.cli.output import columns, labelled
+from admin.units import parse_duration_ms, show_size, show_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from admin.backup.manifest import Manifest
+    from admin.backup.run import Outcome
+    from admin.backup.verification import Verified
+    from admin.cli.output import Columns
+
+EVERY_MS_MIN: Final = 1_000
+
+
+def _age_ms(text: str) -> int:
+    age_ms = parse_duration_ms(text)
+    if text.strip().isdecimal() or age_ms < 1:
+        raise ValueError(f"{text!r} is no age: write 30d, 12h or 90min")
+    return age_ms
+
+
+_keeping: Final = add_options(
+    click.option("--keep", type=click.IntRange(min=1), help="Keep only this many newest backups."),
+    click.option(
+        "--keep-for",
+        "keep_ms",
+        type=Parsed("duration", _age_ms),
+        help="Remove older backups: 30d; never the newest.",
+    ),
+)
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--to",
+    "place",
+    metavar="FOLDER|s3://...",
+    help="The folder, or the URI of a folder in an object store, for the backups.",
+)
+@click.option("--every", "every_ms", type=DURATION, help="Make one again and again, as 5min.")
+@_keeping
+@click.option("--throttle", type=RATE, help="Limit of bytes per second fetched: 20MB.")
+@with_target
+@click.pass_context
+def command(
+    ctx: click.Context,
+    target: Target,
+    place: str | None,
+    every_ms: int | None,
+    keep: int | None,
+    keep_ms: int | None,
+    throttle: int | None,
+) -> None:
+    """Back up the metadata of a running cluster.
+
+    Fetches the newest snapshot and the log behind it from the leader, as an observer does, and
+    checks them; any controller may be named. A further run into the same place fetches only what is
+    new. Everything that was committed when it began is in a backup. An interrupted run leaves the
+    earlier backups as they were.
+
+    `backup verify` checks a backup, `metaquorum restore` founds a cluster from it
+    (docs/recovery.md). It holds credentials: keep it as safe as the controllers' folders. The
+    client needs CLUSTER_ACTION on the cluster.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if place is None:
+        raise click.UsageError("name the place for the backup: --to FOLDER, or --to s3://...")
+    if target.addresses is not target.controllers:
+        raise click.UsageError(
+            "brokers have no metadata log to give: name controllers with --bootstrap-controller"
+        )
+    if every_ms is not None and every_ms < EVERY_MS_MIN:
+        raise click.UsageError(f"--every takes a pause of at least {EVERY_MS_MIN}ms.")
+    from admin.backup.retention import Retention
+
+    retention = Retention(keep, keep_ms)
+    run(_back_up(target, place, retention, throttle or 0, every_ms))
+
+
+async def _back_up(
+    target: Target, place: str, retention: Any, throttle: int, every_ms: int | None
+) -> None:
+    import asyncio
+
+    from admin.faults import AdminError
+    from quorum.clocks import monotonic_ms
+
+    while True:
+        begun_ms = monotonic_ms()
+        try:
+            outcome = await _back_up_once(target, place, retention, throttle)
+        except AdminError as error:
+            if every_ms is None:
+                raise
+            say(f"Error: {error}")
+        else:
+            for remark in outcome.remarks:
+                say(f"Note: {remark}.")
+            write(_line(outcome, monotonic_ms() - begun_ms))
+        if every_ms is None:
+            return
+        await asyncio.sleep(max(0, begun_ms + every_ms - monotonic_ms()) / 1_000)
+
+
+async def _back_up_once(target: Target, place: str, retention: Any, throttle: int) -> "Outcome":
+    from admin.backup.metadata_source import MetadataSource
+    from admin.backup.run import Pace, back_up
+    from admin.backup.storage import storage_of
+    from admin.client.channels import Channels
+    from quorum.clocks import wall_ms
+
+    storage = storage_of(place)
+    async with target.client() as client:
+        cluster = await client.describe_cluster()
+    channels = Channels("backup", target.config.security)
+    try:
+        source = MetadataSource(
+            channels,
+            target.addresses,
+            cluster_id=cluster.cluster_id,
+            patience_ms=target.timeout_ms,
+        )
+        return await back_up(
+            source,
+            storage,
+            now_ms=wall_ms(),
+            retention=retention,
+            pace=Pace(throttle),
+            patience_ms=target.timeout_ms,
+        )
+    finally:
+        await channels.close()
+
+
+def _line(outcome: "Outcome", took_ms: int) -> str:
+    manifest, previous = outcome.manifest, outcome.previous
+    since = "anew" if previous is None else f"since {previous.id}"
+    removed = f", {len(outcome.removed)} old ones removed" if outcome.removed else ""
+    return (
+        f"Backup {manifest.id} of cluster {manifest.cluster_id} as of offset "
+        f"{manifest.end_offset}, epoch {manifest.epoch}: {show_size(outcome.fetched_bytes)} "
+        f"fetched {since} in {took_ms / 1_000:.1f} s{removed}."
+    )
+
+
+_place: Final = click.argument("place", metavar="FOLDER|s3://...")
+_id: Final = click.argument("id", required=False, metavar="[BACKUP]")
+
+
+@command.command("list")
+@_place
+@output_option
+def list_(place: str, output: str) -> None:
+    """List the backups of a place."""
+    run(_list(place, output))
+
+
+async def _list(place: str, output: str) -> None:
+    from admin.backup.faults import BackupDamaged
+    from admin.backup.storage import backup_ids, read_manifest, storage_of
+
+    storage = storage_of(place)
+    found: list[Manifest] = []
+    for id_ in backup_ids(storage):
+        try:
+            found.append(read_manifest(storage, id_))
+        except BackupDamaged as error:
+            say(f"Error: {error}")
+    show(found, output, lambda found: columns(found, _BACKUPS), lambda found: _as_list(found))
+    if not found and output == "table":
+        say(f"{storage} holds no backup.")
+
+
+def _as_list(found: "Sequence[Manifest]") -> "Mapping[str, Any]":
+    import msgspec
+
+    return {"backups": msgspec.to_builtins(found)}
+
+
+_BACKUPS: Final["Columns[Manifest]"] = {
+    "Backup": lambda each: each.id,
+    "Cluster": lambda each: each.cluster_id,
+    "EndOffset": lambda each: each.end_offset,
+    "Epoch": lambda each: each.epoch,
+    "LastRecord": lambda each: _time(each.last_record_ms),
+    "Bytes": lambda each: each.size_bytes,
+}
+
+
+def _time(time_ms: int) -> str:
+    return "-" if time_ms < 0 else show_time(time_ms)
+
+
+@command.command("show")
+@_place
+@_id
+@output_option
+def show_(place: str, id: str | None, output: str) -> None:
+    """Show what a backup is as of: the newest one, unless BACKUP names another."""
+    run(_show(place, id, output))
+
+
+async def _show(place: str, id_: str | None, output: str) -> None:
+    import msgspec
+
+    from admin.backup.storage import find_manifest, storage_of
+
+    manifest = find_manifest(storage_of(place), id_)
+    show(manifest, output, described, msgspec.to_builtins)
+
+
+def described(manifest: "Manifest") -> str:
+    """A manifest, a line for each fact."""
+    voters = [
+        f"{each.id} at {', '.join(f'{host}:{port}' for _, host, port in each.endpoints) or '?'}"
+        for each in manifest.voters
+    ]
+    levels = [f"{name} {level}" for name, level in manifest.features.items()]
+    files = len(manifest.files)
+    return labelled(
+        [
+            ("Backup", manifest.id),
+            ("Cluster", manifest.cluster_id),
+            ("Taken", show_time(manifest.taken_ms)),
+            ("EndOffset", f"{manifest.end_offset} of epoch {manifest.epoch}"),
+            ("LastRecord", _time(manifest.last_record_ms)),
+            ("Voters", "; ".join(voters) or ", ".join(map(str, manifest.voter_ids)) or "-"),
+            ("Levels", ", ".join([*levels, f"kraft.version {manifest.kraft_version}"])),
+            ("Snapshot", "-" if manifest.snapshot is None else manifest.snapshot.end_offset),
+            ("Files", f"{files}, {show_size(manifest.size_bytes)}"),
+        ],
+        width=14,
+    )
+
+
+@command.command("verify")
+@_place
+@_id
+@output_option
+@click.pass_context
+def verify_(ctx: click.Context, place: str, id: str | None, output: str) -> None:
+    """Check every byte of a backup, and that a controller can read it.
+
+    Checks the newest backup, unless BACKUP names another. Exit code 1: it is damaged.
+    """
+    ctx.exit(run(_verify(place, id, output)))
+
+
+async def _verify(place: str, id_: str | None, output: str) -> Exit:
+    from admin.backup.storage import find_manifest, storage_of
+    from admin.backup.verification import verify
+
+    storage = storage_of(place)
+    verified = verify(storage, find_manifest(storage, id_))
+    if output == "table":
+        write(_sound(verified))
+    else:
+        write_data(_as_data(verified), output)
+    return Exit.DONE
+
+
+def _sound(verified: "Verified") -> str:
+    manifest, image = verified.manifest, verified.image
+    return (
+        f"Backup {manifest.id} is sound: {len(manifest.files)} files, "
+        f"{show_size(manifest.size_bytes)}, up to offset {manifest.end_offset} of epoch "
+        f"{manifest.epoch}; {len(image.brokers)} brokers, {len(image.topics)} topics, "
+        f"{verified.partitions} partitions."
+    )
+
+
+def _as_data(verified: "Verified") -> "Mapping[str, Any]":
+    manifest, image = verified.manifest, verified.image
+    return {
+        "id": manifest.id,
+        "end_offset": manifest.end_offset,
+        "epoch": manifest.epoch,
+        "brokers": len(image.brokers),
+        "topics": len(image.topics),
+        "partitions": verified.partitions,
+    }
