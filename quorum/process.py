@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from quorum import process_log
+from quorum.core.follower import CommittedHistoryLost
 from quorum.log.errors import StorageError
 from quorum.ports import LogFailure
 from quorum.process_log import LINE_CHARACTERS_MAX
@@ -66,6 +67,7 @@ def run_process(node: Callable[[], Coroutine[Any, Any, None]], *failures: type[E
         StartError,
         StorageError,
         LogFailure,
+        CommittedHistoryLost,
         TlsUnusable,
         *failures,
     )

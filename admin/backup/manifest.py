@@ -15,7 +15,14 @@ from msgspec import Meta, Struct
 from admin.backup.faults import BackupDamaged
 from admin.backup.log_summary import LogSummary
 from admin.units import parse_time_ms, show_time
-from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey, uuid_to_text
+from quorum.core.vocabulary import (
+    Epoch,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaId,
+    ReplicaKey,
+    uuid_to_text,
+)
 from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.log.checkpoint import checkpoint_name
 from quorum.log.meta_properties import uuid_from_text
@@ -154,7 +161,7 @@ def manifest_id(name: str) -> str | None:
 
 
 def snapshot_name(id_: OffsetAndEpoch, taken_ms: int) -> str:
-    """The file name of a snapshot. No two runs use one name: an earlier backup may have the file."""
+    """The file name of a snapshot. Each run has its own: an earlier backup may have the file."""
     stem, _, suffix = checkpoint_name(id_).partition(".")
     return f"{stem}-{taken_ms:013}.{suffix}"
 
@@ -229,7 +236,9 @@ def decode_manifest(content: bytes, where: str) -> Manifest:
 def _check(manifest: Manifest) -> None:
     """Raise `ValueError` unless the files follow on each other, up to the end."""
     if manifest.id != backup_id(manifest.taken_ms):
-        raise ValueError(f"its id is {manifest.id}, its time that of {backup_id(manifest.taken_ms)}")
+        raise ValueError(
+            f"its id is {manifest.id}, its time that of {backup_id(manifest.taken_ms)}"
+        )
     start = 0 if manifest.snapshot is None else manifest.snapshot.end_offset
     if manifest.log and manifest.log[0].base_offset > start:
         raise ValueError(f"its log begins at {manifest.log[0].base_offset}, behind {start}")

@@ -229,4 +229,3 @@ class MetadataSource:
     def _look_elsewhere(self) -> None:
         self._leader = None
         self._next += 1
-

@@ -14,9 +14,7 @@ class Retention:
     """`--keep-for`: older ones are not kept."""
 
 
-def expired(
-    taken_ms: Sequence[tuple[str, int]], retention: Retention, *, now_ms: int
-) -> list[str]:
+def expired(taken_ms: Sequence[tuple[str, int]], retention: Retention, *, now_ms: int) -> list[str]:
     """The ids of the backups that need not be kept, of these with their times, the oldest first.
 
     A backup goes if either limit says so, but never the newest one.

@@ -424,4 +424,3 @@ def _checked(what: str) -> Iterator[None]:
             f"{what} is not sound, and no backup was made of it: {error}. Ask another controller, "
             "and check that one with `metaquorum doctor`"
         ) from error
-

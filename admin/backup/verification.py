@@ -38,14 +38,14 @@ def verify(storage: Storage, manifest: Manifest) -> Verified:
     """Check all of a backup; raises `BackupDamaged`, or `BackupError` if it cannot be read."""
     summary, image = LogSummary(), Image()
     if manifest.snapshot is not None:
-        with _checked(storage, manifest.snapshot):
+        with naming(storage, manifest.snapshot):
             image = _load(storage, manifest.snapshot, summary)
     for piece in manifest.log:
-        with _checked(storage, piece):
+        with naming(storage, piece):
             for batch in _log_batches(storage, piece, summary):
                 _replay(image, summary, batch)
     image.advance(summary.end.offset)
-    _compare(storage, manifest, summary)
+    check_facts(storage, manifest, summary)
     return Verified(manifest, image)
 
 
@@ -103,7 +103,8 @@ def checked_content(storage: Storage, file: StoredFile) -> Iterator[bytes]:
         raise ValueError("its checksum is not that of the manifest")
 
 
-def _compare(storage: Storage, manifest: Manifest, summary: LogSummary) -> None:
+def check_facts(storage: Storage, manifest: Manifest, summary: LogSummary) -> None:
+    """Raise `BackupDamaged` unless the files say what the manifest says."""
     found = make_manifest(
         summary,
         cluster_id=manifest.cluster_id,
@@ -126,7 +127,7 @@ def _compare(storage: Storage, manifest: Manifest, summary: LogSummary) -> None:
 
 
 @contextmanager
-def _checked(storage: Storage, file: StoredFile) -> Iterator[None]:
+def naming(storage: Storage, file: StoredFile) -> Iterator[None]:
     """Turn an error in the content of a file into `BackupDamaged`."""
     try:
         yield

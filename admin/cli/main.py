@@ -35,6 +35,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "doctor": ("doctor", "Say what is wrong with a cluster or a node, and what mends it."),
         "snapshots": ("snapshots", "List and take snapshots of the metadata log."),
         "backup": ("backup", "Back up the metadata of a running cluster; list, verify backups."),
+        "restore": ("restore", "Found a cluster from a backup."),
+        "recover": ("recover", "Let a cluster go on whose majority is lost for good."),
         "dump-log": (
             "metadata_logs:dump_log",
             "Print the records of metadata logs and checkpoints.",

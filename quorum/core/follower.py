@@ -183,12 +183,24 @@ def _refusal(state: State, response: FetchResponse) -> str | None:
     return refusal_of_batches(response.batches, state.log.end, state.election.epoch)
 
 
+class CommittedHistoryLost(AssertionError):
+    """The leader's log lacks records that are known here as committed: the node must end.
+
+    No leader of one history can lack them. An operator has begun another one, from a backup or from
+    what a minority had.
+    """
+
+
 def _truncation_end(state: State, diverging: OffsetAndEpoch) -> Offset:
     end = truncation_point(state.log.history, state.log.end.offset, diverging)
-    assert end >= (state.high_watermark or 0), (
-        f"the leader's log parts from ours at {diverging}, below our high watermark "
-        f"{state.high_watermark}: a committed record would be lost"
-    )
+    if end < (state.high_watermark or 0):
+        raise CommittedHistoryLost(
+            f"the leader's log parts from ours at {diverging}, below our high watermark "
+            f"{state.high_watermark}: a committed record would be lost. If the cluster was "
+            "restored or recovered from an older state, stop this node, move its "
+            "__cluster_metadata-0 away (of a controller the whole folder), and start it again "
+            "(docs/recovery.md); otherwise do not trust the leader's disk"
+        )
     return end
 
 

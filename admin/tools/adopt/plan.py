@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from admin.tools.adopt.source import AdoptError, History, Source, read_history, refusals
+from admin.tools.founding import NewEpoch
 from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint, Voter, VoterSet
 from quorum.persistent_state import LISTENER_NAME
@@ -34,16 +35,6 @@ class NewController:
     def node_id(self) -> int:
         """The id, which stays."""
         return self.source.node_id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewEpoch:
-    """An epoch that opens with new addresses of the voters."""
-
-    epoch: Epoch
-    leader: ReplicaKey
-    voters: VoterSet
-    """The voters as the log will name them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +108,7 @@ def _election(election: ElectionState, best: Source, new_epoch: NewEpoch | None)
     In an epoch that it has not seen, it has not voted.
     """
     if new_epoch is not None:
-        return ElectionState(new_epoch.epoch, new_epoch.leader, new_epoch.leader.id)
+        return new_epoch.election
     if election.epoch >= best.log_end.epoch:
         return election
     return ElectionState(best.log_end.epoch)

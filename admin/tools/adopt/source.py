@@ -7,7 +7,6 @@ unsupported facts are never dropped silently, but refused by name.
 """
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -15,17 +14,17 @@ from fcntl import LOCK_NB, LOCK_SH, flock, lockf
 from pathlib import Path
 from typing import Final
 
+from admin.tools.founding import copy_file, is_log
 from quorum.core.limits import FETCH_BYTES_MAX
 from quorum.core.vocabulary import ElectionState, Offset, OffsetAndEpoch
 from quorum.core.voter_set import VoterAssignment
 from quorum.log import meta_properties, quorum_state
-from quorum.log.checkpoint import Checkpoint, checkpoint_id, checkpoints
+from quorum.log.checkpoint import Checkpoint, checkpoints
 from quorum.log.errors import FileDamaged, LogDamaged, StorageError
 from quorum.log.filesystem import LOCK_NAME, opened, sync_folder
 from quorum.log.meta_properties import MetaProperties
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.recovery import Cut
-from quorum.log.segment import segment_base
 from quorum.log.segmented_log import SegmentedLog
 from quorum.persistent_state import LOG_FOLDER, basis
 from quorum.records.control import (
@@ -46,7 +45,6 @@ from statemachine.records.field_names import TYPE_NAMES
 from statemachine.records.primitives import MalformedRecord
 from statemachine.replay import replay
 
-_COPIED_BYTES: Final = 1024 * 1024
 _OTHERS: Final = frozenset({"partition.metadata", quorum_state.FILE_NAME})
 
 
@@ -156,25 +154,12 @@ def _files(folder: Path) -> list[Path]:
     return [folder / meta_properties.FILE_NAME, *found]
 
 
-def is_log(name: str) -> bool:
-    """Check whether a file is a segment or a checkpoint."""
-    return segment_base(name) is not None or checkpoint_id(name) is not None
-
-
 def _copy_folder(folder: Path, copy: Path) -> None:
     (copy / LOG_FOLDER).mkdir(mode=0o700, parents=True)
     for path in _files(folder):
         copy_file(path, copy / path.relative_to(folder))
     for each in (copy / LOG_FOLDER, copy, copy.parent):
         sync_folder(each)
-
-
-def copy_file(source: Path, target: Path) -> None:
-    """Copy the content of a file and nothing else; its name is not synced yet."""
-    with source.open("rb") as reading, target.open("xb") as writing:
-        shutil.copyfileobj(reading, writing, _COPIED_BYTES)
-        writing.flush()
-        os.fsync(writing.fileno())
 
 
 def _read(folder: Path, copy: Path, meta: MetaProperties) -> Source:

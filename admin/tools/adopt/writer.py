@@ -11,16 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from admin.settings import Role
-from admin.tools.adopt.plan import NewController, NewEpoch, Plan
-from admin.tools.adopt.source import AdoptError, copy_file, is_log
+from admin.tools.adopt.plan import NewController, Plan
+from admin.tools.adopt.source import AdoptError
+from admin.tools.founding import NewEpoch, copy_log, is_log, open_epoch
 from admin.tools.local_plan import SETTINGS_FILE, NodePlan, as_properties, node_settings
-from quorum.core.voter_set import VoterAssignment
 from quorum.log.filesystem import LOCK_NAME, make_folder, replace_file, sync_folder
 from quorum.log.quorum_state import QuorumStateFile
-from quorum.log.segmented_log import SegmentedLog
 from quorum.persistent_state import LOG_FOLDER
-from quorum.records.control import ControlType, LeaderChange, encode_control, encode_voters
-from quorum.records.encode import stamp
 
 WORK: Final = ".adopting"
 DATA: Final = "data"
@@ -99,20 +96,14 @@ def _make(plan: Plan, new: NewController, made: Path, final: Path) -> None:
 
 def _open_epoch(plan: Plan, new_epoch: NewEpoch, now_ms: int) -> None:
     """Append the records that open the new epoch to the log that is taken over."""
-    log = SegmentedLog(plan.best.log_folder)
-    try:
-        ids = tuple(sorted(plan.voters))
-        granting = tuple(sorted(new.source.meta.node_id for new in plan.new_controllers))
-        change = LeaderChange(leader=new_epoch.leader.id, voters=ids, granting=granting)
-        voters = encode_voters(VoterAssignment(new_epoch.voters), plan.cluster_id)
-        batch = encode_control(
-            [(ControlType.LEADER_CHANGE, change.encode()), (ControlType.KRAFT_VOTERS, voters)],
-            timestamp_ms=now_ms,
-        )
-        stamp(batch, log.end.offset, new_epoch.epoch)
-        log.append(batch)
-    finally:
-        log.close()
+    open_epoch(
+        plan.best.log_folder,
+        new_epoch,
+        cluster_id=plan.cluster_id,
+        granting=[new.source.meta.node_id for new in plan.new_controllers],
+        records_voters=True,
+        now_ms=now_ms,
+    )
 
 
 def _replace_log(plan: Plan, target: Path) -> None:
@@ -120,9 +111,7 @@ def _replace_log(plan: Plan, target: Path) -> None:
     for path in target.iterdir():
         if is_log(path.name):
             path.unlink()
-    for path in plan.best.log_folder.iterdir():
-        if is_log(path.name):
-            copy_file(path, target / path.name)
+    copy_log(plan.best.log_folder, target)
 
 
 def _settings(plan: Plan, new: NewController, data: Path) -> str:

@@ -1,0 +1,280 @@
+"""Found a cluster from a backup: the folders of its controllers, ready to be started.
+
+Every controller gets the snapshot and the log of the backup, and the records that open a new epoch,
+in which the new controllers are the voters (`admin.tools.founding`). Everything is made in a work
+folder, checked on the way, and moved into place at the end.
+"""
+
+import random
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from admin.backup.faults import BackupError
+from admin.backup.log_summary import LogSummary
+from admin.backup.manifest import LogFile, Manifest, StoredFile
+from admin.backup.storage import Storage
+from admin.backup.verification import check_facts, checked_content, naming
+from admin.settings import Role
+from admin.tools.founding import (
+    LOST_EPOCHS_MAX,
+    NewEpoch,
+    copy_log,
+    log_folder_of,
+    new_identity,
+    open_epoch,
+    write_election,
+)
+from admin.tools.local_plan import SETTINGS_FILE, NodePlan, as_properties, node_settings
+from quorum.core.limits import EPOCH_MAX
+from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey, uuid_to_text
+from quorum.core.voter_set import Endpoint, Voter, VoterSet
+from quorum.log import meta_properties
+from quorum.log.checkpoint import CheckpointCheck, checkpoint_name
+from quorum.log.filesystem import FolderLock, make_folder, replace_file, sync_folder
+from quorum.log.segment import Segment
+from quorum.persistent_state import LISTENER_NAME
+from quorum.records.batch_stream import BatchStream
+from quorum.transport.address import Address
+
+WORK: Final = ".restoring"
+DATA: Final = "data"
+
+
+@dataclass(frozen=True, slots=True)
+class NewController:
+    """A controller of the restored cluster, in its place."""
+
+    id: ReplicaId
+    address: Address
+    folder: Path
+
+    @property
+    def data(self) -> Path:
+        """Its `log.dir`."""
+        return self.folder / DATA
+
+    @property
+    def settings(self) -> Path:
+        """Its settings file, for `metaquorum start --config`."""
+        return self.folder / SETTINGS_FILE
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The cluster that is founded from a backup."""
+
+    manifest: Manifest
+    cluster_id: str
+    epoch: Epoch
+    """The epoch that it begins with."""
+    controllers: Sequence[NewController]
+
+
+def make_plan(
+    manifest: Manifest,
+    folder: Path,
+    given: Mapping[ReplicaId, Address] | None,
+    *,
+    is_new_cluster: bool,
+) -> Plan:
+    """Plan the controllers in `folder`: those of `given`, or else the voters of the backup.
+
+    Raises `BackupError` unless their data folders are new or empty.
+    """
+    addresses = _voters_of(manifest) if given is None else given
+    if manifest.epoch + LOST_EPOCHS_MAX >= EPOCH_MAX:
+        raise BackupError(
+            f"backup {manifest.id} is of epoch {manifest.epoch}, and the last epoch is {EPOCH_MAX}:"
+            " the cluster had used its epochs up. Found it anew from a controller's folder, with "
+            "`metaquorum recover`"
+        )
+    controllers = [
+        NewController(id_, address, folder / f"controller-{id_}")
+        for id_, address in sorted(addresses.items())
+    ]
+    for each in controllers:
+        _check_empty(each)
+    return Plan(
+        manifest,
+        _new_cluster_id() if is_new_cluster else manifest.cluster_id,
+        Epoch(manifest.epoch + LOST_EPOCHS_MAX),
+        controllers,
+    )
+
+
+def _voters_of(manifest: Manifest) -> Mapping[ReplicaId, Address]:
+    found = {
+        ReplicaId(each.id): Address(host, port)
+        for each in manifest.voters
+        for _, host, port in each.endpoints[:1]
+    }
+    if not found or len(found) < len(manifest.voters):
+        raise BackupError(
+            "the backup does not have the addresses of all voters: give --controllers, as "
+            "1@host:port,2@host:port"
+        )
+    return found
+
+
+def _check_empty(controller: NewController) -> None:
+    """Raise `BackupError` if the folder of a controller has data in it."""
+    data = controller.data
+    try:
+        if not data.exists():
+            return
+        if not data.is_dir():
+            raise BackupError(f"{data} is no folder: choose another --dir, or move it away")
+        if not any(data.iterdir()):
+            return
+    except OSError as error:
+        raise BackupError(f"{data} cannot be used: {error.strerror or error}") from error
+    owner = ""
+    if (data / meta_properties.FILE_NAME).exists():
+        owner = ", the folder of a controller that may still run"
+    raise BackupError(
+        f"{data} is not empty{owner}: choose another --dir; or, if this controller is stopped for "
+        "good, move the folder away"
+    )
+
+
+def _new_cluster_id() -> str:
+    rng = random.SystemRandom()
+    while True:
+        text = uuid_to_text(UUID(int=rng.getrandbits(128), version=4))
+        # A command line would take an id that begins with a dash for an option.
+        if not text.startswith("-"):
+            return text
+
+
+def restore(plan: Plan, storage: Storage, folder: Path, *, now_ms: int) -> None:
+    """Make the folders of the controllers; raises `BackupError`, and then nothing is left.
+
+    `now_ms` is the timestamp of the records that open the epoch.
+    """
+    try:
+        with _work_folder(folder) as work:
+            log = work / "log"
+            make_folder(log)
+            summary = _copy_out(storage, plan.manifest, log)
+            data = {each.id: work / str(each.id) for each in plan.controllers}
+            keys = {each.id: _identity(plan, each, data[each.id]) for each in plan.controllers}
+            opening = _opening(plan, keys)
+            open_epoch(
+                log,
+                opening,
+                cluster_id=plan.cluster_id,
+                granting=list(keys),
+                records_voters=summary.voters is not None,
+                now_ms=now_ms,
+            )
+            for each in plan.controllers:
+                log_folder = log_folder_of(data[each.id])
+                make_folder(log_folder)
+                copy_log(log, log_folder)
+                write_election(log_folder, opening.election, plan.cluster_id)
+            for each in plan.controllers:
+                _put_in_place(plan, each, data[each.id])
+    except OSError as error:
+        raise BackupError(f"{folder} cannot be written: {error.strerror or error}") from error
+
+
+def _copy_out(storage: Storage, manifest: Manifest, log: Path) -> LogSummary:
+    """Write the files of a backup as those of a log, and check them on the way."""
+    summary = LogSummary()
+    if manifest.snapshot is not None:
+        with naming(storage, manifest.snapshot):
+            _copy_snapshot(storage, manifest.snapshot, log, summary)
+    for piece in manifest.log:
+        with naming(storage, piece):
+            _copy_piece(storage, piece, log, summary)
+    check_facts(storage, manifest, summary)
+    return summary
+
+
+def _copy_snapshot(storage: Storage, file: StoredFile, log: Path, summary: LogSummary) -> None:
+    check, stream = CheckpointCheck(file.end), BatchStream(base=0, epoch_min=0)
+    with (log / checkpoint_name(file.end)).open("xb") as target:
+        for data in checked_content(storage, file):
+            target.write(data)
+            for batch in stream.feed(data):
+                check.take(batch)
+                if not batch.header.is_control:
+                    summary.take_values(batch)
+        stream.close()
+    summary.take_checkpoint(file.end, check.close())
+    # A log that begins behind a snapshot has a segment that says so.
+    Segment(log, file.end.offset).path.touch()
+
+
+def _copy_piece(storage: Storage, piece: LogFile, log: Path, summary: LogSummary) -> None:
+    stream = BatchStream(base=piece.base_offset, epoch_min=0)
+    start = summary.end.offset
+    segment = Segment(log, start)
+    with segment.path.open("wb") as target:
+        for data in checked_content(storage, piece):
+            for batch in stream.feed(data):
+                # The first piece may begin before the end of the snapshot.
+                if batch.header.end_offset <= start:
+                    continue
+                if batch.header.base_offset != summary.end.offset:
+                    raise ValueError(f"no batch of it begins at offset {summary.end.offset}")
+                if batch.header.epoch < summary.end.epoch:
+                    raise ValueError(f"its epochs fall at offset {summary.end.offset}")
+                summary.take(batch)
+                target.write(batch.data)
+        stream.close()
+
+
+def _identity(plan: Plan, controller: NewController, data: Path) -> ReplicaKey:
+    make_folder(data)
+    return new_identity(data, controller.id, plan.cluster_id)
+
+
+def _opening(plan: Plan, keys: Mapping[ReplicaId, ReplicaKey]) -> NewEpoch:
+    voters = tuple(
+        Voter(keys[each.id], (Endpoint(LISTENER_NAME, each.address.host, each.address.port),))
+        for each in plan.controllers
+    )
+    first = plan.controllers[0].id
+    return NewEpoch(epoch=plan.epoch, leader=keys[first], voters=VoterSet(voters))
+
+
+def _put_in_place(plan: Plan, controller: NewController, made: Path) -> None:
+    """Move the data folder of a controller into its place; write its settings if it has none."""
+    controller.folder.mkdir(exist_ok=True)
+    if not controller.settings.exists():
+        voters = ",".join(f"{each.id}@{each.address}" for each in plan.controllers)
+        node = NodePlan(role=Role.CONTROLLER, id=controller.id, kafka=controller.address)
+        settings = node_settings(node, plan.cluster_id, voters, controller.data.absolute())
+        replace_file(controller.settings, as_properties(settings, "restore").encode())
+    sync_folder(made)
+    # An empty folder is replaced; one with anything in it is not.
+    made.rename(controller.data)
+    sync_folder(controller.folder)
+    sync_folder(controller.folder.parent)
+
+
+@contextmanager
+def _work_folder(folder: Path) -> Iterator[Path]:
+    """Make a work folder in `folder`; it is removed at the end."""
+    was_there = folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    work = folder / WORK
+    make_folder(work)
+    lock = FolderLock(work)
+    try:
+        for left in work.iterdir():
+            # By a run that was killed.
+            if left.is_dir():
+                shutil.rmtree(left)
+        yield work
+    finally:
+        shutil.rmtree(work)
+        lock.release()
+        if not was_there and not any(folder.iterdir()):
+            folder.rmdir()

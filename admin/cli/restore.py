@@ -1,0 +1,118 @@
+"""`metaquorum restore`: found a cluster from a backup."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from admin.cli.backup import described
+from admin.cli.options import Parsed, command_line, run, write
+from admin.units import show_duration, show_time
+
+if TYPE_CHECKING:
+    from admin.backup.restore import Plan
+    from quorum.core.vocabulary import ReplicaId
+    from quorum.transport.address import Address
+
+
+def _controllers(text: str) -> "Mapping[ReplicaId, Address]":
+    from admin.settings import addressed_voters
+
+    return addressed_voters(text)
+
+
+@click.command()
+@click.argument("place", metavar="FOLDER|s3://...")
+@click.argument("id", required=False, metavar="[BACKUP]")
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="The folder for the folders of the controllers, controller-1 and so on.",
+)
+@click.option(
+    "--controllers",
+    type=Parsed("id@host:port,...", _controllers),
+    help="The controllers; without it, the voters of the backup at their addresses.",
+)
+@click.option(
+    "--new-cluster",
+    "is_new_cluster",
+    is_flag=True,
+    help="Found a cluster with an id of its own: the brokers of the old one cannot join it.",
+)
+def command(
+    place: str,
+    id: str | None,
+    folder: Path,
+    controllers: "Mapping[ReplicaId, Address] | None",
+    is_new_cluster: bool,
+) -> None:
+    """Found a cluster from a backup: the newest one, unless BACKUP names another.
+
+    Makes the folders of its controllers and prints the commands that start them. Whatever was
+    committed after the backup is lost; the command says as of when that is, and what to do with
+    brokers that know more (docs/recovery.md). The controllers of before must never be started
+    again. A data folder with anything in it is refused.
+    """
+    run(_restore(place, id, folder, controllers, is_new_cluster))
+
+
+async def _restore(
+    place: str,
+    id_: str | None,
+    folder: Path,
+    controllers: "Mapping[ReplicaId, Address] | None",
+    is_new_cluster: bool,
+) -> None:
+    from admin.backup.restore import make_plan, restore
+    from admin.backup.storage import find_manifest, storage_of
+    from quorum.clocks import wall_ms
+    from quorum.log.errors import StorageError
+
+    storage = storage_of(place)
+    plan = make_plan(
+        find_manifest(storage, id_), folder, controllers, is_new_cluster=is_new_cluster
+    )
+    try:
+        restore(plan, storage, folder, now_ms=wall_ms())
+    except StorageError as error:
+        raise click.ClickException(str(error)) from None
+    write(described(plan.manifest))
+    write("")
+    for line in _notes(plan, wall_ms() - plan.manifest.taken_ms):
+        write(f"- {line}")
+    write("")
+    write("Start the controllers, each with one of these commands:")
+    for each in plan.controllers:
+        write(f"  {command_line()} start --config {each.settings}")
+
+
+def _notes(plan: "Plan", age_ms: int) -> list[str]:
+    manifest = plan.manifest
+    taken = show_time(manifest.taken_ms)
+    notes = [
+        f"Lost: everything that was committed after {taken} ({show_duration(max(0, age_ms))} ago), "
+        f"at offset {manifest.end_offset} or later: topics that were created since are gone, and "
+        "deleted ones are back.",
+        f"The voters are {', '.join(f'{each.id} at {each.address}' for each in plan.controllers)}. "
+        "Never start the controllers of before again: two sets would write two histories.",
+    ]
+    if plan.cluster_id != manifest.cluster_id:
+        notes.append(
+            f"The new cluster id is {plan.cluster_id}. The brokers of cluster "
+            f"{manifest.cluster_id} are still registered, and fenced: see `metaquorum brokers "
+            "unregister`."
+        )
+        return notes
+    return [
+        *notes,
+        "Stop every broker before the controllers start, and move its metadata log "
+        "(__cluster_metadata-0 in its metadata.log.dir, or the first of log.dirs) away: one that "
+        "runs and knows more than the backup ends itself, and one of Kafka that is only restarted "
+        "may go on with what is lost.",
+        "Brokers of Kafka keep the data of partitions that the backup does not know, in folders "
+        "whose names end in -stray; the embedded brokers delete it.",
+    ]
