@@ -4,6 +4,7 @@ They are read from the batches as these pass by, so that a backup reads nothing 
 any length takes no memory.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -58,7 +59,11 @@ class LogSummary:
 
     def take_values(self, batch: CheckedBatch) -> None:
         """Take the levels in a data batch, of the log or of a snapshot; raises as `take` does."""
-        for value in values_of(batch):
+        self.take_data(values_of(batch))
+
+    def take_data(self, values: Iterable[bytes]) -> None:
+        """Take the levels in these records; raises `MalformedRecord`."""
+        for value in values:
             if value.startswith(_FEATURE_FRAME):
                 record = codec.decode(value)
                 assert isinstance(record, FeatureLevel)

@@ -8,15 +8,17 @@ elected, in an epoch before it, and none needs the voters of before.
 import os
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock, lockf
 from pathlib import Path
 from typing import Final
 
 from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import VoterAssignment, VoterSet
 from quorum.log.checkpoint import checkpoint_id
-from quorum.log.filesystem import LOCK_NAME, sync_folder
+from quorum.log.filesystem import LOCK_NAME, opened, sync_folder
 from quorum.log.meta_properties import load_or_create
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.segment import segment_base
@@ -88,6 +90,33 @@ def open_epoch(
     finally:
         log.close()
     (log_folder / LOCK_NAME).unlink(missing_ok=True)
+
+
+class FolderBusy(Exception):
+    """A process uses a folder; the message names the folder and what to do."""
+
+
+@contextmanager
+def locked_folder(folder: Path, *, is_changed: bool = False) -> Iterator[None]:
+    """Hold the locks of a controller on its data folder, so that none starts meanwhile.
+
+    Shared ones, which need no right to write, unless the folder `is_changed`. Raises `FolderBusy`.
+    """
+    flags, kind = (os.O_RDWR, LOCK_EX) if is_changed else (os.O_RDONLY, LOCK_SH)
+    with ExitStack() as held:
+        # Java locks files by lockf, and our controllers the folder of the log by flock.
+        for path, lock in ((folder / LOCK_NAME, lockf), (folder / LOG_FOLDER / LOCK_NAME, flock)):
+            is_made = is_changed and lock is flock and path.parent.is_dir()
+            if not path.exists() and not is_made:
+                continue
+            fd = held.enter_context(opened(path, flags | (os.O_CREAT if is_made else 0)))
+            try:
+                lock(fd, kind | LOCK_NB)
+            except OSError as error:
+                raise FolderBusy(
+                    f"{path} is locked: a process uses {folder}; stop the controller first"
+                ) from error
+        yield
 
 
 def is_log(name: str) -> bool:

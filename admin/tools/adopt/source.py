@@ -6,22 +6,20 @@ batch, works on the copy. The history of a log is its state at the end: unknown 
 unsupported facts are never dropped silently, but refused by name.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from fcntl import LOCK_NB, LOCK_SH, flock, lockf
 from pathlib import Path
 from typing import Final
 
-from admin.tools.founding import copy_file, is_log
+from admin.tools.founding import FolderBusy, copy_file, is_log, locked_folder
 from quorum.core.limits import FETCH_BYTES_MAX
 from quorum.core.vocabulary import ElectionState, Offset, OffsetAndEpoch
 from quorum.core.voter_set import VoterAssignment
 from quorum.log import meta_properties, quorum_state
 from quorum.log.checkpoint import Checkpoint, checkpoints
 from quorum.log.errors import FileDamaged, LogDamaged, StorageError
-from quorum.log.filesystem import LOCK_NAME, opened, sync_folder
+from quorum.log.filesystem import LOCK_NAME, sync_folder
 from quorum.log.meta_properties import MetaProperties
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.recovery import Cut
@@ -121,23 +119,14 @@ def _meta_of(folder: Path) -> MetaProperties:
 def _at_rest(folder: Path) -> Iterator[None]:
     """Hold the locks of a controller on the folder, so that none starts while it is copied.
 
-    Raises `AdoptError` if another process holds one, or changes the folder meanwhile. The locks are
-    shared: they need no right to write.
+    Raises `AdoptError` if another process holds one, or changes the folder meanwhile.
     """
     before = _state_of(folder)
-    with ExitStack() as held:
-        # Java locks files by lockf, and our controllers the folder of the log by flock.
-        for path, lock in ((folder / LOCK_NAME, lockf), (folder / LOG_FOLDER / LOCK_NAME, flock)):
-            if not path.exists():
-                continue
-            fd = held.enter_context(opened(path, os.O_RDONLY))
-            try:
-                lock(fd, LOCK_SH | LOCK_NB)
-            except OSError as error:
-                raise AdoptError(
-                    f"{path} is locked: a process uses {folder}; stop the controller first"
-                ) from error
-        yield
+    try:
+        with locked_folder(folder):
+            yield
+    except FolderBusy as error:
+        raise AdoptError(str(error)) from error
     if _state_of(folder) != before:
         raise AdoptError(f"{folder} has changed while it was copied; stop the controller first")
 

@@ -1,0 +1,129 @@
+"""`metaquorum recover`: let a cluster go on whose majority is lost for good."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from admin.cli.options import Parsed, say, write
+
+if TYPE_CHECKING:
+    from admin.tools.recover.plan import Plan
+    from quorum.core.vocabulary import ReplicaId
+    from quorum.transport.address import Address
+
+Source = tuple["ReplicaId | None", Path]
+"""A folder, and the id of its node if the folder has lost it."""
+
+
+def _voters(text: str) -> "Mapping[ReplicaId, Address]":
+    from admin.settings import addressed_voters
+
+    return addressed_voters(text)
+
+
+def _source(text: str) -> Source:
+    from admin.settings import NODE_ID_MAX
+    from admin.units import whole_number
+    from quorum.core.vocabulary import ReplicaId
+
+    number, separator, path = text.partition("=")
+    id_ = whole_number(number, NODE_ID_MAX) if separator else None
+    return (None, Path(text)) if id_ is None else (ReplicaId(id_), Path(path))
+
+
+@click.command()
+@click.argument(
+    "sources", nargs=-1, required=True, metavar="FOLDER...", type=Parsed("folder", _source)
+)
+@click.option(
+    "--voters",
+    type=Parsed("id@host:port,...", _voters),
+    help="New addresses of these nodes.",
+)
+@click.option("--cluster-id", help="The id of the cluster, if no folder has it.")
+@click.option(
+    "--yes-lose-data",
+    "confirmed",
+    metavar="CLUSTER_ID",
+    help="Confirm for a script: the id of the cluster that goes on without what is lost.",
+)
+def command(
+    sources: "Sequence[Source]",
+    voters: "Mapping[ReplicaId, Address] | None",
+    cluster_id: str | None,
+    confirmed: str | None,
+) -> None:
+    """Let a cluster go on whose majority is lost for good.
+
+    Each FOLDER is the data folder (log.dir) of a stopped controller that is left. The log that ends
+    furthest is kept; its node and the other ones become the voters. Shows what may be lost, and
+    changes the folders only once you have typed the id of the cluster. What was in them stays
+    beside the new log.
+
+    Also the way back for nodes whose epochs are used up, or whose quorum-state is lost or damaged;
+    for one whose meta.properties is, write its id before the folder: 1=/data/mq. Folders of a
+    majority that can still start are refused: they lose nothing.
+    """
+    from admin.tools.adopt.source import AdoptError
+    from admin.tools.founding import FolderBusy, locked_folder
+    from admin.tools.recover.plan import make_plan
+    from admin.tools.recover.report import afterwards, report
+    from admin.tools.recover.survivors import RecoverError, read, remove_copy
+    from admin.tools.recover.writer import prepare, put_in_place
+    from quorum.clocks import wall_ms
+    from quorum.log.errors import StorageError
+
+    folders = [folder for _, folder in sources]
+    try:
+        with ExitStack() as stack:
+            for folder in folders:
+                stack.enter_context(locked_folder(folder, is_changed=True))
+                stack.callback(remove_copy, folder)
+            plan = make_plan([read(folder, id_) for id_, folder in sources], voters, cluster_id)
+            say(report(plan))
+            _confirm(plan, confirmed)
+            now_ms = wall_ms()
+            prepare(plan, now_ms=now_ms)
+            aside = put_in_place(plan, _suffix(now_ms))
+    except (AdoptError, FolderBusy, RecoverError, StorageError) as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        raise click.ClickException(f"{where}{error.strerror or error}") from None
+    write(f"The folders of cluster {plan.cluster_id} are ready. What was in them is kept:")
+    for path in aside.values():
+        write(f"  {path}")
+    for line in afterwards(plan):
+        write(f"- {line}")
+
+
+def _suffix(now_ms: int) -> str:
+    from admin.backup.manifest import backup_id
+
+    return backup_id(now_ms)
+
+
+def _confirm(plan: "Plan", confirmed: str | None) -> None:
+    """Ask for the cluster id, unless it is given; anything else ends the command."""
+    if confirmed is None:
+        try:
+            confirmed = click.prompt(
+                "\nType the id of the cluster to go on, anything else to change nothing",
+                err=True,
+                default="",
+                show_default=False,
+            )
+        except click.Abort:
+            if sys.stdin.isatty():
+                raise
+            raise click.UsageError(
+                f"nobody answers here: give --yes-lose-data {plan.cluster_id}"
+            ) from None
+    if confirmed != plan.cluster_id:
+        raise click.ClickException(
+            f"{confirmed!r} is not the id of the cluster, {plan.cluster_id}: nothing was changed"
+        )
