@@ -8,7 +8,7 @@ follower names the leader. Bytes are not checked here.
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from admin.backup.faults import BackupError
 from admin.client.channels import Channels, NoResponse
@@ -74,11 +74,25 @@ class SnapshotGone(Exception):
     """The leader no longer has the snapshot, or there is another leader with files of its own."""
 
 
+class Source(Protocol):
+    """The metadata log of one cluster."""
+
+    cluster_id: str
+
+    async def fetch(self, end: OffsetAndEpoch) -> Records | Elsewhere:
+        """Ask for what follows on `end`; raises `AdminError`."""
+        ...
+
+    async def fetch_snapshot(self, id_: OffsetAndEpoch, position: int) -> Part:
+        """Ask for a part of a snapshot; raises `AdminError`, or `SnapshotGone`: begin again."""
+        ...
+
+
 _Request: TypeAlias = FetchRequest | FetchSnapshotRequest
 
 
 class MetadataSource:
-    """The metadata log of one cluster, as its leader serves it."""
+    """The metadata log of a running cluster, as its leader serves it."""
 
     def __init__(
         self,
@@ -100,7 +114,7 @@ class MetadataSource:
         """The leaders and epochs that were met so far."""
 
     async def fetch(self, end: OffsetAndEpoch) -> Records | Elsewhere:
-        """Ask for what follows on `end`; raises `AdminError`."""
+        """Ask the leader; see `Source`."""
         answer = await self._ask(
             lambda epoch: FetchRequest(
                 replica=_READER,
@@ -120,7 +134,7 @@ class MetadataSource:
         return Records(answer.records, response.high_watermark)
 
     async def fetch_snapshot(self, id_: OffsetAndEpoch, position: int) -> Part:
-        """Ask for a part of a snapshot; raises `AdminError`, or `SnapshotGone`: begin again."""
+        """Ask the leader; see `Source`."""
         before = self.leaderships
         answer = await self._ask(
             lambda epoch: FetchSnapshotRequest(

@@ -30,9 +30,9 @@ from admin.backup.manifest import (
 from admin.backup.metadata_source import (
     PAUSE_SECONDS,
     Elsewhere,
-    MetadataSource,
     Records,
     SnapshotGone,
+    Source,
 )
 from admin.backup.retention import Retention, expired
 from admin.backup.storage import Storage, Writer, backup_ids, read_manifest
@@ -97,7 +97,7 @@ class _Chain:
 
 
 async def back_up(
-    source: MetadataSource,
+    source: Source,
     storage: Storage,
     *,
     now_ms: int,
@@ -117,9 +117,7 @@ async def back_up(
 class _Run:
     """One backup."""
 
-    def __init__(
-        self, source: MetadataSource, storage: Storage, pace: Pace, patience_ms: int
-    ) -> None:
+    def __init__(self, source: Source, storage: Storage, pace: Pace, patience_ms: int) -> None:
         self._source = source
         self._storage = storage
         self._pace = pace

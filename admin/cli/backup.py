@@ -1,5 +1,8 @@
 """`metaquorum backup`: copy the metadata of a running cluster, and check the copies."""
 
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -23,9 +26,11 @@ from admin.cli.output import columns, labelled
 from admin.units import parse_duration_ms, show_size, show_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from admin.backup.manifest import Manifest
+    from admin.backup.metadata_source import Source
+    from admin.backup.retention import Retention
     from admin.backup.run import Outcome
     from admin.backup.verification import Verified
     from admin.cli.output import Columns
@@ -58,6 +63,12 @@ _keeping: Final = add_options(
     metavar="FOLDER|s3://...",
     help="The folder, or the URI of a folder in an object store, for the backups.",
 )
+@click.option(
+    "--from-folder",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Read the data folder of a stopped node, of a broker too, instead of a running cluster.",
+)
 @click.option("--every", "every_ms", type=DURATION, help="Make one again and again, as 5min.")
 @_keeping
 @click.option("--throttle", type=RATE, help="Limit of bytes per second fetched: 20MB.")
@@ -67,6 +78,7 @@ def command(
     ctx: click.Context,
     target: Target,
     place: str | None,
+    folder: Path | None,
     every_ms: int | None,
     keep: int | None,
     keep_ms: int | None,
@@ -80,14 +92,17 @@ def command(
     earlier backups as they were.
 
     `backup verify` checks a backup, `metaquorum restore` founds a cluster from it
-    (docs/recovery.md). It holds credentials: keep it as safe as the controllers' folders. The
+    (docs/recovery.md). With --from-folder the log of a stopped node is taken, if no controller is
+    left. A backup holds credentials: keep it as safe as the controllers' folders. The
     client needs CLUSTER_ACTION on the cluster.
     """
     if ctx.invoked_subcommand is not None:
         return
     if place is None:
         raise click.UsageError("name the place for the backup: --to FOLDER, or --to s3://...")
-    if target.addresses is not target.controllers:
+    if folder is not None and every_ms is not None:
+        raise click.UsageError("--every goes with a running cluster, not with --from-folder.")
+    if folder is None and target.addresses is not target.controllers:
         raise click.UsageError(
             "brokers have no metadata log to give: name controllers with --bootstrap-controller"
         )
@@ -95,13 +110,21 @@ def command(
         raise click.UsageError(f"--every takes a pause of at least {EVERY_MS_MIN}ms.")
     from admin.backup.retention import Retention
 
-    retention = Retention(keep, keep_ms)
-    run(_back_up(target, place, retention, throttle or 0, every_ms))
+    wanted = _Wanted(place, folder, Retention(keep, keep_ms), throttle or 0)
+    run(_back_up(target, wanted, every_ms))
 
 
-async def _back_up(
-    target: Target, place: str, retention: Any, throttle: int, every_ms: int | None
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The options of a backup."""
+
+    place: str
+    folder: Path | None
+    retention: "Retention"
+    throttle: int
+
+
+async def _back_up(target: Target, wanted: _Wanted, every_ms: int | None) -> None:
     import asyncio
 
     from admin.faults import AdminError
@@ -110,7 +133,7 @@ async def _back_up(
     while True:
         begun_ms = monotonic_ms()
         try:
-            outcome = await _back_up_once(target, place, retention, throttle)
+            outcome = await _back_up_once(target, wanted)
         except AdminError as error:
             if every_ms is None:
                 raise
@@ -124,30 +147,43 @@ async def _back_up(
         await asyncio.sleep(max(0, begun_ms + every_ms - monotonic_ms()) / 1_000)
 
 
-async def _back_up_once(target: Target, place: str, retention: Any, throttle: int) -> "Outcome":
-    from admin.backup.metadata_source import MetadataSource
+async def _back_up_once(target: Target, wanted: _Wanted) -> "Outcome":
     from admin.backup.run import Pace, back_up
     from admin.backup.storage import storage_of
-    from admin.client.channels import Channels
     from quorum.clocks import wall_ms
 
-    storage = storage_of(place)
-    async with target.client() as client:
-        cluster = await client.describe_cluster()
-    channels = Channels("backup", target.config.security)
-    try:
-        source = MetadataSource(
-            channels,
-            target.addresses,
-            cluster_id=cluster.cluster_id,
-            patience_ms=target.timeout_ms,
-        )
+    storage = storage_of(wanted.place)
+    async with _source(target, wanted.folder) as source:
         return await back_up(
             source,
             storage,
             now_ms=wall_ms(),
-            retention=retention,
-            pace=Pace(throttle),
+            retention=wanted.retention,
+            pace=Pace(wanted.throttle),
+            patience_ms=target.timeout_ms,
+        )
+
+
+@asynccontextmanager
+async def _source(target: Target, folder: Path | None) -> "AsyncIterator[Source]":
+    """The running cluster, or the folder of a stopped node."""
+    if folder is not None:
+        from admin.backup.folder_source import folder_source
+
+        with folder_source(folder) as source:
+            yield source
+        return
+    from admin.backup.metadata_source import MetadataSource
+    from admin.client.channels import Channels
+
+    async with target.client() as client:
+        cluster = await client.describe_cluster()
+    channels = Channels("backup", target.config.security)
+    try:
+        yield MetadataSource(
+            channels,
+            target.addresses,
+            cluster_id=cluster.cluster_id,
             patience_ms=target.timeout_ms,
         )
     finally:

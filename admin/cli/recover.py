@@ -72,7 +72,7 @@ def command(
     from admin.tools.founding import FolderBusy, locked_folder
     from admin.tools.recover.plan import make_plan
     from admin.tools.recover.report import afterwards, report
-    from admin.tools.recover.survivors import RecoverError, read, remove_copy
+    from admin.tools.recover.survivors import RecoverError, read_to_recover, remove_copy
     from admin.tools.recover.writer import prepare, put_in_place
     from quorum.clocks import wall_ms
     from quorum.log.errors import StorageError
@@ -83,7 +83,8 @@ def command(
             for folder in folders:
                 stack.enter_context(locked_folder(folder, is_changed=True))
                 stack.callback(remove_copy, folder)
-            plan = make_plan([read(folder, id_) for id_, folder in sources], voters, cluster_id)
+            found = [read_to_recover(folder, id_) for id_, folder in sources]
+            plan = make_plan(found, voters, cluster_id)
             say(report(plan))
             _confirm(plan, confirmed)
             now_ms = wall_ms()

@@ -77,8 +77,9 @@ def afterwards(plan: Plan) -> Iterator[str]:
             "sets would write two histories."
         )
     yield (
-        f"Start {_ids(plan.endpoints)} as before. If log.dir, an id or an address has changed, "
-        "correct their settings first."
+        f"Start {_ids(plan.endpoints)} as before, and wait until `metadata-quorum describe "
+        "--status` names a leader. If log.dir, an id or an address has changed, correct the "
+        "settings first."
     )
     yield (
         "A broker that knows more than this log ends itself: stop it, move its "
@@ -86,8 +87,8 @@ def afterwards(plan: Plan) -> Iterator[str]:
     )
     if len(plan.endpoints) < len(plan.voters_before):
         yield (
-            "Then start new controllers on empty folders, with bootstrap.servers, and make them "
-            "voters: metadata-quorum alter --voters"
+            "Only then start new controllers, on empty folders and with bootstrap.servers that "
+            "name one of the above, and make them voters: metadata-quorum alter --voters 1,4,5"
         )
 
 

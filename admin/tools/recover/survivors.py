@@ -53,11 +53,8 @@ class Survivor:
     summary: LogSummary
     problems: tuple[str, ...]
     """The reasons why a node would refuse to start in the folder."""
-
-    @property
-    def log_copy(self) -> Path:
-        """Our copy of the log."""
-        return self.folder / WORK / LOG_FOLDER
+    log_copy: Path
+    """Our copy of the log."""
 
     @property
     def epoch(self) -> Epoch:
@@ -66,16 +63,15 @@ class Survivor:
         return max(elected, self.log_end.epoch)
 
 
-def read(folder: Path, node_id: ReplicaId | None) -> Survivor:
-    """Copy the log of a folder into a work folder in it, and read the copy.
+def read(folder: Path, node_id: ReplicaId | None, copy: Path) -> Survivor:
+    """Copy the log of a folder to `copy`, whose parent exists, and read the copy.
 
     `node_id` is that of a folder whose meta.properties is lost. Raises `RecoverError` or `OSError`.
     """
     problems: list[str] = []
-    _undo_interrupted(folder)
     if not (folder / LOG_FOLDER).is_dir():
         raise RecoverError(
-            f"{folder} has no {LOG_FOLDER}: name the folder that log.dir of a controller names"
+            f"{folder} has no {LOG_FOLDER}: name the folder that log.dir of a node names"
         )
     meta = _meta_of(folder, problems)
     if meta is None and node_id is None:
@@ -85,8 +81,6 @@ def read(folder: Path, node_id: ReplicaId | None) -> Survivor:
     if meta is not None and node_id not in (None, meta.node_id):
         raise RecoverError(f"{folder} is the folder of node {meta.node_id}, not of node {node_id}")
     election = _election_of(folder / LOG_FOLDER, problems)
-    copy = folder / WORK / LOG_FOLDER
-    make_folder(copy.parent)
     make_folder(copy)
     copy_log(folder / LOG_FOLDER, copy)
     try:
@@ -115,7 +109,16 @@ def read(folder: Path, node_id: ReplicaId | None) -> Survivor:
         checkpoint=found.checkpoint if log_start > 0 else None,
         summary=summary,
         problems=tuple(problems),
+        log_copy=copy,
     )
+
+
+def read_to_recover(folder: Path, node_id: ReplicaId | None) -> Survivor:
+    """Read a folder as `read` does, with the copy in a work folder in it."""
+    _undo_interrupted(folder)
+    if folder.is_dir():
+        make_folder(folder / WORK)
+    return read(folder, node_id, folder / WORK / LOG_FOLDER)
 
 
 def remove_copy(folder: Path) -> None:

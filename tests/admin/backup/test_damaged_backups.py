@@ -1,0 +1,101 @@
+"""Stored backups that were damaged: each damage is found, and named."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from admin.backup.faults import BackupDamaged
+from admin.backup.manifest import decode_manifest, encode_manifest
+from admin.backup.retention import Retention, expired
+from tests.admin.backup.stored_backups import backed_up, command
+from tests.admin.tools.old_controllers import CHECKPOINT, CHECKPOINT_END, old, rest
+from tests.support.real_cluster import IN_TREE
+
+FLIPS = 12
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A backup of a snapshot and the log behind it."""
+    checkpoints = [IN_TREE / CHECKPOINT]
+    log = rest(CHECKPOINT_END)
+    source = old(tmp_path, 3, log=log, start=CHECKPOINT_END, checkpoints=checkpoints)
+    backed_up(source, tmp_path / "to")
+    return tmp_path / "to"
+
+
+@pytest.mark.parametrize("suffix", ["*.checkpoint", "*.log"])
+def test_a_flipped_bit_is_found_in_the_file_that_has_it(place: Path, suffix: str) -> None:
+    (path,) = place.glob(suffix)
+    sound = path.read_bytes()
+    rng = random.Random(suffix)
+    for _ in range(FLIPS):
+        at = rng.randrange(len(sound))
+        damaged = bytearray(sound)
+        damaged[at] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        result = command("verify", place)
+        assert result.exit_code == 1, at
+        assert path.name in result.stderr
+    path.write_bytes(sound)
+    assert command("verify", place).exit_code == 0
+
+
+@pytest.mark.parametrize("suffix", ["*.checkpoint", "*.log"])
+def test_a_file_that_is_cut_or_gone_is_named(place: Path, suffix: str) -> None:
+    (path,) = place.glob(suffix)
+    path.write_bytes(path.read_bytes()[:-7])
+    result = command("verify", place)
+    assert result.exit_code == 1
+    assert path.name in result.stderr
+    path.unlink()
+    result = command("verify", place)
+    assert result.exit_code == 1
+    assert path.name in result.stderr
+
+
+def test_no_flipped_bit_of_a_manifest_goes_unnoticed(place: Path) -> None:
+    (path,) = place.glob("*.json")
+    sound = path.read_bytes()
+    manifest = decode_manifest(sound, "it")
+    assert encode_manifest(manifest) == sound
+    rng = random.Random(5)
+    for _ in range(300):
+        damaged = bytearray(sound)
+        damaged[rng.randrange(len(sound))] ^= 1 << rng.randrange(8)
+        try:
+            found = decode_manifest(bytes(damaged), "it")
+        except BackupDamaged:
+            continue
+        assert found == manifest, "white space alone may differ"
+
+
+def test_a_manifest_of_a_later_format_is_refused_by_its_number(place: Path) -> None:
+    (path,) = place.glob("*.json")
+    path.write_bytes(path.read_bytes().replace(b'"format": 1', b'"format": 2'))
+    result = command("show", place)
+    assert "its format is 2, this program reads 1" in result.stderr
+    assert result.exit_code == 1
+
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("retention", "kept"),
+    [
+        (Retention(), "abcd"),
+        (Retention(count=2), "cd"),
+        (Retention(count=9), "abcd"),
+        (Retention(age_ms=2 * DAY_MS), "cd"),
+        (Retention(age_ms=1), "d"),
+        (Retention(count=3, age_ms=2 * DAY_MS), "cd"),
+    ],
+)
+def test_backups_are_kept_by_count_and_age_and_the_newest_always(
+    retention: Retention, kept: str
+) -> None:
+    taken = [(name, DAY_MS * day) for day, name in enumerate("abcd")]
+    gone = expired(taken, retention, now_ms=4 * DAY_MS)
+    assert [name for name, _ in taken if name not in gone] == list(kept)
