@@ -1,0 +1,147 @@
+"""`metaquorum restore`: the folders that it writes, what it refuses, and clusters that go on."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from admin.backup.storage import FolderStorage, find_manifest
+from admin.backup.verification import verify
+from admin.tools.founding import LOST_EPOCHS_MAX
+from quorum.log.meta_properties import look
+from quorum.persistent_state import LOG_FOLDER
+from quorum.transport.address import Address
+from tests.admin.backup.stored_backups import TAKEN_MS, backed_up
+from tests.admin.recover.recovered_folders import command, started, voters
+from tests.admin.tools.old_controllers import (
+    CHECKPOINT,
+    CHECKPOINT_END,
+    EPOCH,
+    LOG_END,
+    fingerprint,
+    old,
+    rest,
+    without_voters,
+)
+from tests.controller.controller_commands import asked, join, topic
+from tests.support.controllers import active
+from tests.support.real_cluster import CLUSTER_ID, IN_TREE
+
+
+def with_checkpoint(folder: Path) -> Path:
+    checkpoints = [IN_TREE / CHECKPOINT]
+    return old(folder, 3, log=rest(CHECKPOINT_END), start=CHECKPOINT_END, checkpoints=checkpoints)
+
+
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+async def test_a_restored_cluster_goes_on_with_what_was_backed_up(
+    tmp_path: Path, has_checkpoint: bool
+) -> None:
+    """With other ids, other addresses and another number of controllers than before."""
+    place, new = tmp_path / "to", tmp_path / "new"
+
+    def make(addresses: Mapping[int, Address]) -> Mapping[int, Path]:
+        result = command("restore", place, "--dir", new, "--controllers", voters(addresses))
+        assert result.exit_code == 0, result.stderr
+        return {node_id: new / f"controller-{node_id}" / "data" for node_id in addresses}
+
+    source = with_checkpoint(tmp_path) if has_checkpoint else old(tmp_path, 2)
+    # In a thread: a backup runs a loop of its own.
+    await asyncio.to_thread(backed_up, source, place)
+    storage = FolderStorage(place)
+    known = verify(storage, find_manifest(storage, None))
+    async with started(make, 7, 8) as nodes:
+        leader = await active(nodes.values())
+        assert {each.id for each in leader.opened.quorum.node.voters} == {7, 8}
+        assert leader.opened.quorum.node.epoch > EPOCH + LOST_EPOCHS_MAX
+        assert leader.opened.cluster.id == CLUSTER_ID
+        image = leader.controller.image
+        assert {each.name for each in image.topics.values()} == {
+            each.name for each in known.image.topics.values()
+        }
+        assert image.brokers.keys() == known.image.brokers.keys()
+        await join(leader.controller, 301)
+        await asked(leader.controller, topic("after", 301))
+        assert image.topic_named("after") is not None
+
+
+def test_the_command_says_what_is_lost_and_how_to_start(tmp_path: Path) -> None:
+    backed_up(old(tmp_path, 2), tmp_path / "to")
+    result = command("restore", tmp_path / "to", "--dir", tmp_path / "new")
+    assert result.exit_code == 0, result.stderr
+    assert "Lost: everything that was committed after 2026-11-21T22:26:40Z" in result.stdout
+    assert f"at offset {LOG_END} or later" in result.stdout
+    assert "2 at 127.0.0.1:19002, 3 at 127.0.0.1:19003, 4 at 127.0.0.1:19004" in result.stdout
+    assert "__cluster_metadata-0" in result.stdout
+    for node_id in (2, 3, 4):
+        settings = tmp_path / "new" / f"controller-{node_id}" / "node.properties"
+        assert f"start --config {settings}" in result.stdout
+        assert f"listeners=127.0.0.1:{19000 + node_id}" in settings.read_text()
+    assert not (tmp_path / "new" / ".restoring").exists()
+
+
+def test_folders_with_anything_in_them_are_refused_and_stay(tmp_path: Path) -> None:
+    backed_up(old(tmp_path, 2), tmp_path / "to")
+    new = tmp_path / "new"
+    assert command("restore", tmp_path / "to", "--dir", new).exit_code == 0
+    before = fingerprint(new)
+    again = command("restore", tmp_path / "to", "--dir", new)
+    assert again.exit_code == 1
+    assert "controller-2/data is not empty, the folder of a controller that may still run" in (
+        again.stderr
+    )
+    assert fingerprint(new) == before
+
+
+def test_settings_that_are_there_stay(tmp_path: Path) -> None:
+    """A lost disk that had only the data, and `metaquorum local`."""
+    backed_up(old(tmp_path, 2), tmp_path / "to")
+    settings = tmp_path / "new" / "controller-2" / "node.properties"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("node.id=2\n")
+    (settings.parent / "data").mkdir()
+    assert command("restore", tmp_path / "to", "--dir", tmp_path / "new").exit_code == 0
+    assert settings.read_text() == "node.id=2\n"
+    assert (settings.parent / "data" / LOG_FOLDER).is_dir()
+
+
+def test_an_earlier_backup_may_be_named(tmp_path: Path) -> None:
+    first = backed_up(old(tmp_path / "1", 2, log=without_voters()), tmp_path / "a").manifest
+    backed_up(old(tmp_path / "2", 2), tmp_path / "a", now_ms=TAKEN_MS + 1)
+    unknown = command("restore", tmp_path / "a", first.id, "--dir", tmp_path / "new")
+    assert "does not have the addresses of all voters: give --controllers" in unknown.stderr
+    given = command(
+        *("restore", tmp_path / "a", first.id, "--dir", tmp_path / "new"),
+        *("--controllers", "1@127.0.0.1:19001"),
+    )
+    assert given.exit_code == 0, given.stderr
+    assert f"EndOffset:    {first.end_offset} of epoch" in given.stdout
+
+
+def test_a_new_cluster_has_an_id_of_its_own(tmp_path: Path) -> None:
+    backed_up(old(tmp_path, 2), tmp_path / "to")
+    new = tmp_path / "new"
+    result = command("restore", tmp_path / "to", "--dir", new, "--new-cluster")
+    assert result.exit_code == 0, result.stderr
+    ids = {look(new / f"controller-{node_id}" / "data") for node_id in (2, 3, 4)}
+    found = {None if each is None else each.cluster_id for each in ids}
+    assert len(found) == 1
+    assert found.isdisjoint({None, CLUSTER_ID})
+
+
+def test_of_a_damaged_backup_nothing_is_made(tmp_path: Path) -> None:
+    manifest = backed_up(with_checkpoint(tmp_path), tmp_path / "to").manifest
+    new = tmp_path / "new"
+    for each in manifest.files:
+        path = tmp_path / "to" / each.name
+        sound = path.read_bytes()
+        path.write_bytes(sound[:-90] + bytes([sound[-90] ^ 4]) + sound[-89:])
+        result = command("restore", tmp_path / "to", "--dir", new)
+        assert result.exit_code == 1
+        assert each.name in result.stderr
+        assert not new.exists()
+        path.write_bytes(sound)
+    (tmp_path / "to" / manifest.name).write_text("{}")
+    result = command("restore", tmp_path / "to", "--dir", new)
+    assert "is no manifest that can be used" in result.stderr
