@@ -5,11 +5,12 @@ may leave a shortened object; no manifest names it, and a later run removes it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from admin.backup.faults import BackupError
-from admin.backup.storage import PART_BYTES, Storage, Writer
+from admin.backup.storage import PART_BYTES, FolderStorage, Storage, Writer
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 _HOW_TO_INSTALL: Final = (
     "needs pyarrow, which is not installed: pip install 'metaquorum[spark]', or pyarrow alone"
 )
+
+
+_ONE_REQUEST: Final = "allow_delayed_open"
+"""The option by which a small object takes one request instead of three."""
 
 
 def object_storage(uri: str) -> Storage:
@@ -29,20 +34,25 @@ def object_storage(uri: str) -> Storage:
         from pyarrow.fs import FileSystem
     except ImportError as error:
         raise BackupError(f"{uri} {_HOW_TO_INSTALL}") from error
+    place, _, options = uri.partition("?")
+    if place.startswith("s3://") and _ONE_REQUEST not in options:
+        options = "&".join(filter(None, (options, f"{_ONE_REQUEST}=true")))
     try:
-        files, root = FileSystem.from_uri(uri)
+        files, root = FileSystem.from_uri(f"{place}?{options}" if options else place)
     except (OSError, ValueError, NotImplementedError) as error:
         raise BackupError(
             f"{uri} cannot be used: {error}. Write s3://bucket/folder, or the path of a folder"
         ) from error
-    return ObjectStorage(uri, files, root)
+    if files.type_name == "local":
+        return FolderStorage(Path(root))
+    return ObjectStorage(place, files, root)
 
 
 class ObjectStorage:
     """A folder of an object store."""
 
     def __init__(self, uri: str, files: "FileSystem", root: str) -> None:
-        self._uri = uri.partition("?")[0]
+        self._uri = uri
         self._files: Any = files
         self._root = root.rstrip("/")
 
@@ -82,7 +92,7 @@ class ObjectStorage:
                     self._files.delete_file(f"{self._root}/{name}")
 
     def remove(self, name: str) -> None:
-        with self._said():
+        with self._said(), suppress(FileNotFoundError):
             self._files.delete_file(f"{self._root}/{name}")
 
     def unfinished(self) -> Sequence[str]:

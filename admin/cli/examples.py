@@ -76,6 +76,15 @@ EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
         "doctor": "metaquorum doctor",
         "snapshots list": "metaquorum snapshots list",
         "snapshots take": "metaquorum snapshots take",
+        "backup": (
+            "metaquorum backup --to /backups/mq --every 5min --keep-for 30d"
+            " --bootstrap-controller 127.0.0.1:19001"
+        ),
+        "backup list": "metaquorum backup list /backups/mq",
+        "backup show": "metaquorum backup show /backups/mq",
+        "backup verify": "metaquorum backup verify s3://backups/mq",
+        "restore": "metaquorum restore /backups/mq --dir /data/mq",
+        "recover": "metaquorum recover /data/c1 /data/c2",
         "dump-log": "metaquorum dump-log /tmp/mq/controller-1/data/__cluster_metadata-0/*.log",
         "lag report": "metaquorum lag report /data/c1 /data/c2 /data/c3",
         "lag watch": "metaquorum lag watch /data",

@@ -1,0 +1,112 @@
+"""Backups in an object store: a local server that speaks S3 (moto), reached through pyarrow."""
+
+import os
+import shutil
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from admin.backup.faults import BackupError
+from admin.backup.retention import Retention
+from admin.backup.storage import backup_ids, storage_of
+from tests.admin.backup.stored_backups import TAKEN_MS, backed_up, command
+from tests.admin.recover.recovered_folders import command as metaquorum
+from tests.admin.tools.old_controllers import LOG_END, cut, old
+
+pytest.importorskip("pyarrow", reason="the extra spark is not installed")
+
+MOTO: Final = shutil.which("moto_server")
+HOST: Final = "127.0.0.1"
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(MOTO is None, reason="moto_server (pip install 'moto[server]') is absent"),
+]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """The URI of an empty bucket, with its endpoint as options."""
+    assert MOTO is not None
+    port = _free_port()
+    server = subprocess.Popen(
+        [MOTO, "-H", HOST, "-p", str(port)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert server.stderr is not None
+        assert any("Running on" in line for line in server.stderr)
+        for method in ("PUT", "HEAD"):
+            asked = urllib.request.Request(f"http://{HOST}:{port}/backups", method=method)
+            urllib.request.urlopen(asked, timeout=10).close()
+        yield f"endpoint_override={HOST}:{port}&scheme=http"
+    finally:
+        server.kill()
+        server.communicate()
+
+
+@pytest.fixture(autouse=True)
+def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    # moto would proxy nothing, but a proxy of the machine must not be asked for it.
+    for name in [each for each in os.environ if each.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+
+
+def test_backups_in_an_object_store_are_made_kept_checked_and_restored(
+    bucket: str, tmp_path: Path
+) -> None:
+    place = f"s3://backups/one?{bucket}"
+    storage = storage_of(place)
+    assert str(storage) == "s3://backups/one"
+    first = backed_up(old(tmp_path / "1", 2, log=cut(531)), storage).manifest
+    second = backed_up(old(tmp_path / "2", 2), storage, now_ms=TAKEN_MS + 1)
+    assert second.previous == first
+    assert backup_ids(storage) == [first.id, second.manifest.id]
+    assert command("verify", place).exit_code == 0
+    backed_up(tmp_path / "2" / "old-2", storage, now_ms=TAKEN_MS + 2, retention=Retention(count=1))
+    assert len(storage.sizes()) == 2
+    result = metaquorum("restore", place, "--dir", tmp_path / "new")
+    assert result.exit_code == 0, result.stderr
+    assert f"EndOffset:    {LOG_END} of epoch 3" in result.stdout
+
+
+def test_a_run_that_failed_leaves_no_object(bucket: str) -> None:
+    storage = storage_of(f"s3://backups/two?{bucket}")
+    name = "00000000000000000000-1795300000000.log"
+
+    def fail() -> None:
+        with storage.create(name) as writer:
+            writer.write(b"half")
+            raise BackupError("the connection is gone")
+
+    with pytest.raises(BackupError, match="is gone"):
+        fail()
+    assert storage.sizes() == {}
+    storage.remove(name)
+
+
+def test_a_store_that_is_not_there_is_named(bucket: str, tmp_path: Path) -> None:
+    with pytest.raises(BackupError, match="s3://nowhere/one: "):
+        backed_up(old(tmp_path, 2), storage_of(f"s3://nowhere/one?{bucket}"))
+    with pytest.raises(BackupError, match="s4://backups cannot be used"):
+        storage_of("s4://backups")
