@@ -110,9 +110,9 @@ def _notes(plan: "Plan", age_ms: int) -> list[str]:
     return [
         *notes,
         "Stop every broker before the controllers start, and move its metadata log "
-        "(__cluster_metadata-0 in its metadata.log.dir, or the first of log.dirs) away: one that "
-        "runs and knows more than the backup ends itself, and one of Kafka that is only restarted "
-        "may go on with what is lost.",
+        "(__cluster_metadata-0 in its metadata.log.dir, or the first of log.dirs; of an embedded "
+        "broker boot-timestamp too) away: one that runs and knows more than the backup ends "
+        "itself, and one of Kafka that is only restarted may go on with what is lost.",
         "Brokers of Kafka keep the data of partitions that the backup does not know, in folders "
         "whose names end in -stray; the embedded brokers delete it.",
     ]

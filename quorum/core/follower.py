@@ -197,9 +197,9 @@ def _truncation_end(state: State, diverging: OffsetAndEpoch) -> Offset:
         raise CommittedHistoryLost(
             f"the leader's log parts from ours at {diverging}, below our high watermark "
             f"{state.high_watermark}: a committed record would be lost. If the cluster was "
-            "restored or recovered from an older state, stop this node, move its "
-            "__cluster_metadata-0 away (of a controller the whole folder), and start it again "
-            "(docs/recovery.md); otherwise do not trust the leader's disk"
+            "restored or recovered from an older state, move the __cluster_metadata-0 and the "
+            "boot-timestamp of this broker away, of a controller the whole folder, and start it "
+            "again (docs/recovery.md); otherwise do not trust the leader's disk"
         )
     return end
 

@@ -17,7 +17,7 @@ from tests.process.local_process import started
 from tests.support.tree import ROOT
 
 SECONDS_MAX: Final = 150
-"""The time limit of a whole session."""
+"""The time limit of a whole session, unless a page needs more."""
 PROGRAMS: Final = ("metaquorum", "metadata-quorum", "reassign-partitions")
 SHOWN_FOLDER: Final = "/tmp/mq"
 SHOWN_PORT: Final = 19_000
@@ -31,7 +31,8 @@ _ADDRESS: Final = re.compile(r"127\.0\.0\.1:(\d+)")
 class Terminal:
     """A shell in `folder`; use it as a context, which stops what was started in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, seconds: int = SECONDS_MAX) -> None:
+        self._seconds = seconds
         self._cluster = folder / "mq"
         programs, home = folder / "bin", folder / "home"
         programs.mkdir()
@@ -59,7 +60,7 @@ class Terminal:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self._watchdog = Timer(SECONDS_MAX, self._shell.kill)
+        self._watchdog = Timer(self._seconds, self._shell.kill)
         self._watchdog.start()
         return self
 

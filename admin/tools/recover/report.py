@@ -82,8 +82,8 @@ def afterwards(plan: Plan) -> Iterator[str]:
         "settings first."
     )
     yield (
-        "A broker that knows more than this log ends itself: stop it, move its "
-        "__cluster_metadata-0 away, and start it (docs/recovery.md)."
+        "A broker that knows more than this log ends itself: move its __cluster_metadata-0 away, "
+        "of an embedded broker boot-timestamp too, and start it (docs/recovery.md)."
     )
     if len(plan.endpoints) < len(plan.voters_before):
         yield (
