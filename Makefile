@@ -205,6 +205,10 @@ bench-kafka: $(MEASURED) ## measure beside Kafka's own controllers and write doc
 bench-scale: $(MEASURED) ## measure 2,000,000 partitions on 1,000 brokers and write docs/performance.md
 	$(MEASURE_M) bench.scale --write docs/performance.md $(ARGS)
 
+.PHONY: bench-backup
+bench-backup: $(MEASURED) ## measure backup and restore of 1,000,000 partitions and write docs/performance.md
+	$(MEASURE_M) bench.backup --write docs/performance.md $(ARGS)
+
 .PHONY: bench-hostile
 bench-hostile: $(MEASURED) ## attack a cluster in the ways that once stopped it, and print how long others wait
 	$(MEASURE_M) bench.hostile_requests $(ARGS)

@@ -15,7 +15,7 @@ import random
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from admin.client.admin_client import AdminClient, AdminError
 from admin.client.channels import NoResponse
 from admin.tools.founding import log_folder_of, new_identity
 from admin.tools.local_cluster import LocalCluster
-from admin.tools.local_plan import ClusterPlan, LocalError, Wanted, settle
+from admin.tools.local_plan import SETTINGS_FILE, ClusterPlan, LocalError, Wanted, settle
 from bench import machine
 from bench.brokers import Brokers
 from bench.commits import BROKER_IDS, claim_partitions
@@ -87,7 +87,7 @@ class Measured(msgspec.Struct, kw_only=True):
         return (1 - self.commits_meanwhile / self.commits) * 100
 
 
-ROWS: Final = (
+ROWS: Final[Sequence[tuple[str, str, Callable[[Measured], float], float | None, float | None]]] = (
     ("backup of the running cluster, at rest", "s", lambda m: m.backup_s, 10, 3),
     ("... under load", "s", lambda m: m.loaded_s, 10, 3),
     ("... of what is new only", "s", lambda m: m.further_s, None, None),
@@ -176,8 +176,11 @@ async def run(place: Path, partitions: int, seconds: float, rounds: int) -> Meas
     click.echo("restoring it", err=True)
     begun = perf_counter()
     restore_s = await timed("restore", stored, "--dir", cluster_folder, "--controllers", addresses)
-    settings = {"broker.session.timeout.ms": str(QUIET_MS)}
-    async with LocalCluster(cluster_folder, plan, settings=settings) as cluster:
+    for node in plan.controllers:
+        # The command has written the settings, and they stay as they are.
+        with (cluster_folder / node.name / SETTINGS_FILE).open("a", encoding="utf-8") as file:
+            file.write(f"broker.session.timeout.ms={QUIET_MS}\n")
+    async with LocalCluster(cluster_folder, plan) as cluster:
         await first_commit(plan)
         first_commit_s = perf_counter() - begun
         source = ("--bootstrap-controller", ",".join(str(n.kafka) for n in plan.controllers))

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from admin.backup.faults import BackupError
-from admin.backup.storage import PART_BYTES, FolderStorage, Storage, Writer
+from admin.backup.folder_storage import FolderStorage
+from admin.backup.storage import PART_BYTES, Storage, Writer
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

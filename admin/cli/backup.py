@@ -9,7 +9,7 @@ import click
 
 from admin.cli.options import (
     DURATION,
-    RATE,
+    RATE_OR_NONE,
     Exit,
     Parsed,
     Target,
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from admin.cli.output import Columns
 
 EVERY_MS_MIN: Final = 1_000
+THROTTLE: Final = 16_000_000
+"""Bytes per second: a backup of a million partitions takes eight seconds, of which the leader
+spends a twentieth on it."""
 
 
 def _age_ms(text: str) -> int:
@@ -71,7 +74,13 @@ _keeping: Final = add_options(
 )
 @click.option("--every", "every_ms", type=DURATION, help="Make one again and again, as 5min.")
 @_keeping
-@click.option("--throttle", type=RATE, help="Limit of bytes per second fetched: 20MB.")
+@click.option(
+    "--throttle",
+    type=RATE_OR_NONE,
+    default=THROTTLE,
+    show_default="16MB",
+    help="Bytes per second to fetch, so that the leader has time for others; 0 is no limit.",
+)
 @with_target
 @click.pass_context
 def command(
@@ -82,7 +91,7 @@ def command(
     every_ms: int | None,
     keep: int | None,
     keep_ms: int | None,
-    throttle: int | None,
+    throttle: int,
 ) -> None:
     """Back up the metadata of a running cluster.
 
@@ -110,7 +119,7 @@ def command(
         raise click.UsageError(f"--every takes a pause of at least {EVERY_MS_MIN}ms.")
     from admin.backup.retention import Retention
 
-    wanted = _Wanted(place, folder, Retention(keep, keep_ms), throttle or 0)
+    wanted = _Wanted(place, folder, Retention(keep, keep_ms), 0 if folder is not None else throttle)
     run(_back_up(target, wanted, every_ms))
 
 
@@ -148,8 +157,8 @@ async def _back_up(target: Target, wanted: _Wanted, every_ms: int | None) -> Non
 
 
 async def _back_up_once(target: Target, wanted: _Wanted) -> "Outcome":
+    from admin.backup.places import storage_of
     from admin.backup.run import Pace, back_up
-    from admin.backup.storage import storage_of
     from quorum.clocks import wall_ms
 
     storage = storage_of(wanted.place)
@@ -177,13 +186,15 @@ async def _source(target: Target, folder: Path | None) -> "AsyncIterator[Source]
     from admin.client.channels import Channels
 
     async with target.client() as client:
-        cluster = await client.describe_cluster()
+        cluster_id = (await client.describe_cluster()).cluster_id
+    if cluster_id is None:
+        raise click.ClickException("the cluster has no id yet: it has not been founded")
     channels = Channels("backup", target.config.security)
     try:
         yield MetadataSource(
             channels,
             target.addresses,
-            cluster_id=cluster.cluster_id,
+            cluster_id=cluster_id,
             patience_ms=target.timeout_ms,
         )
     finally:
@@ -215,7 +226,8 @@ def list_(place: str, output: str) -> None:
 
 async def _list(place: str, output: str) -> None:
     from admin.backup.faults import BackupDamaged
-    from admin.backup.storage import backup_ids, read_manifest, storage_of
+    from admin.backup.places import storage_of
+    from admin.backup.storage import backup_ids, read_manifest
 
     storage = storage_of(place)
     found: list[Manifest] = []
@@ -261,7 +273,8 @@ def show_(place: str, id: str | None, output: str) -> None:
 async def _show(place: str, id_: str | None, output: str) -> None:
     import msgspec
 
-    from admin.backup.storage import find_manifest, storage_of
+    from admin.backup.places import storage_of
+    from admin.backup.storage import find_manifest
 
     manifest = find_manifest(storage_of(place), id_)
     show(manifest, output, described, msgspec.to_builtins)
@@ -305,7 +318,8 @@ def verify_(ctx: click.Context, place: str, id: str | None, output: str) -> None
 
 
 async def _verify(place: str, id_: str | None, output: str) -> Exit:
-    from admin.backup.storage import find_manifest, storage_of
+    from admin.backup.places import storage_of
+    from admin.backup.storage import find_manifest
     from admin.backup.verification import verify
 
     storage = storage_of(place)

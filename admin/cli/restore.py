@@ -67,8 +67,9 @@ async def _restore(
     controllers: "Mapping[ReplicaId, Address] | None",
     is_new_cluster: bool,
 ) -> None:
+    from admin.backup.places import storage_of
     from admin.backup.restore import make_plan, restore
-    from admin.backup.storage import find_manifest, storage_of
+    from admin.backup.storage import find_manifest
     from quorum.clocks import wall_ms
     from quorum.log.errors import StorageError
 

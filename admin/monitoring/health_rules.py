@@ -269,7 +269,8 @@ def _of_leader(facts: Facts) -> Iterator[Reason]:
             rule=Rule.NO_LEADER,
             severity=Severity.ERROR,
             sentence=f"no leader has been known for {facts.leaderless_ms / 1_000:.1f} s: a majority"
-            " of the voters must run and reach each other",
+            " of the voters must run and reach each other; if their disks are lost for good, "
+            "metaquorum recover or metaquorum restore is the way back",
             command=_start(facts, "each controller that does not run"),
         )
 

@@ -114,7 +114,7 @@ def _cluster_id(survivors: Sequence[Survivor], given: str | None) -> str:
             "the folders are of different clusters: "
             + "; ".join(f"{folder} is of {id_}" for id_, folder in found.items())
         )
-    (id_,) = found or {given: None}
+    id_ = next(iter(found), given)
     if id_ is None:
         raise RecoverError(
             "no folder names its cluster: give --cluster-id, as meta.properties of a broker has it"

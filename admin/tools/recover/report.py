@@ -13,7 +13,7 @@ from admin.units import show_time
 
 
 def report(plan: Plan) -> str:
-    """What was found, what may be lost, and what the cluster goes on with."""
+    """Return the findings, the possible loss, and the voters from now on."""
     return "\n".join(
         [
             f"Cluster {plan.cluster_id}, voters {_ids(plan.voters_before) or 'unknown'}",
@@ -70,7 +70,7 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 
 def afterwards(plan: Plan) -> Iterator[str]:
-    """What the operator has to do next, a sentence or two each."""
+    """Yield the next steps of the operator, a sentence or two each."""
     if plan.lost:
         yield (
             f"Never start {_ids(plan.lost)} with a folder of before again, should one turn up: two "

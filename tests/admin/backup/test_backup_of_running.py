@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from admin.backup.faults import BackupError
+from admin.backup.folder_storage import FolderStorage
 from admin.backup.metadata_source import MetadataSource
 from admin.backup.retention import Retention
 from admin.backup.run import Outcome, Pace, back_up
-from admin.backup.storage import FolderStorage, find_manifest
+from admin.backup.storage import find_manifest
 from admin.backup.verification import verify
 from admin.client.channels import Channels
 from quorum.transport.address import Address

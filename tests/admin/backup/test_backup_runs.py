@@ -6,9 +6,10 @@ import pytest
 
 from admin.backup import run
 from admin.backup.faults import BackupError
+from admin.backup.folder_storage import FolderStorage
 from admin.backup.metadata_source import Elsewhere, Part, Records
 from admin.backup.retention import Retention
-from admin.backup.storage import FolderStorage, backup_ids, find_manifest
+from admin.backup.storage import backup_ids, find_manifest
 from admin.backup.verification import Verified, verify
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
 from statemachine.records import codec, kafka_records

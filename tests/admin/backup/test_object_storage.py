@@ -12,8 +12,9 @@ from typing import Final
 import pytest
 
 from admin.backup.faults import BackupError
+from admin.backup.places import storage_of
 from admin.backup.retention import Retention
-from admin.backup.storage import backup_ids, storage_of
+from admin.backup.storage import backup_ids
 from tests.admin.backup.stored_backups import TAKEN_MS, backed_up, command
 from tests.admin.recover.recovered_folders import command as metaquorum
 from tests.admin.tools.old_controllers import LOG_END, cut, old

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from admin.backup.storage import FolderStorage, find_manifest
+from admin.backup.folder_storage import FolderStorage
+from admin.backup.storage import find_manifest
 from admin.backup.verification import verify
 from admin.tools.founding import LOST_EPOCHS_MAX
 from quorum.log.meta_properties import look
