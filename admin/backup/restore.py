@@ -40,6 +40,7 @@ from quorum.log.segment import Segment
 from quorum.persistent_state import LISTENER_NAME
 from quorum.records.batch_stream import BatchStream
 from quorum.transport.address import Address
+from statemachine.features.features import FEATURES, KRAFT_VERSION
 
 WORK: Final = ".restoring"
 DATA: Final = "data"
@@ -93,6 +94,7 @@ def make_plan(
             " the cluster had used its epochs up. Found it anew from a controller's folder, with "
             "`metaquorum recover`"
         )
+    _check_levels(manifest)
     controllers = [
         NewController(id_, address, folder / f"controller-{id_}")
         for id_, address in sorted(addresses.items())
@@ -105,6 +107,18 @@ def make_plan(
         Epoch(manifest.epoch + LOST_EPOCHS_MAX),
         controllers,
     )
+
+
+def _check_levels(manifest: Manifest) -> None:
+    """Raise `BackupError` if a level in force is one with which our controllers would not start."""
+    for name, level in {**manifest.features, KRAFT_VERSION: manifest.kraft_version}.items():
+        feature = FEATURES.get(name)
+        if feature is None or not feature.lowest <= level <= feature.highest:
+            known = "" if feature is None else f"; known are {feature.lowest} to {feature.highest}"
+            raise BackupError(
+                f"backup {manifest.id} has feature {name} at level {level}, which this release "
+                f"does not know{known}: restore it with a newer one"
+            )
 
 
 def _voters_of(manifest: Manifest) -> Mapping[ReplicaId, Address]:

@@ -13,6 +13,7 @@ from admin.tools.founding import LOST_EPOCHS_MAX
 from quorum.log.meta_properties import look
 from quorum.persistent_state import LOG_FOLDER
 from quorum.transport.address import Address
+from statemachine.records import codec, kafka_records
 from tests.admin.backup.stored_backups import TAKEN_MS, backed_up
 from tests.admin.recover.recovered_folders import command, started, voters
 from tests.admin.tools.old_controllers import (
@@ -21,6 +22,7 @@ from tests.admin.tools.old_controllers import (
     EPOCH,
     LOG_END,
     fingerprint,
+    followed_by,
     old,
     rest,
     without_voters,
@@ -146,3 +148,13 @@ def test_of_a_damaged_backup_nothing_is_made(tmp_path: Path) -> None:
     (tmp_path / "to" / manifest.name).write_text("{}")
     result = command("restore", tmp_path / "to", "--dir", new)
     assert "is no manifest that can be used" in result.stderr
+
+
+def test_a_level_that_is_not_known_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    record = kafka_records.FeatureLevel(name="metadata.version", level=4_000)
+    log = followed_by(codec.encode(record, 0))
+    backed_up(old(tmp_path, 2, log=log), tmp_path / "to")
+    result = command("restore", tmp_path / "to", "--dir", tmp_path / "new")
+    assert result.exit_code == 1
+    assert "has feature metadata.version at level 4000, which this release" in result.stderr
+    assert not (tmp_path / "new").exists()
