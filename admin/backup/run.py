@@ -51,6 +51,10 @@ SNAPSHOT_TRIES: Final = 5
 """Attempts to fetch a snapshot while the leader changes, or replaces it."""
 
 
+CREDIT_MS_MAX: Final = 500
+"""A fetch that was held up may be made up for by this much of time."""
+
+
 class Pace:
     """A limit on bytes per second; 0 is none."""
 
@@ -63,7 +67,9 @@ class Pace:
         if not self._rate:
             return
         now_ms = float(monotonic_ms())
-        self._next_ms = max(self._next_ms, now_ms) + size_bytes * 1_000 / self._rate
+        # The time that a fetch has taken counts, up to a bound.
+        since_ms = max(self._next_ms, now_ms - CREDIT_MS_MAX)
+        self._next_ms = since_ms + size_bytes * 1_000 / self._rate
         if self._next_ms > now_ms:
             await asyncio.sleep((self._next_ms - now_ms) / 1_000)
 

@@ -184,9 +184,15 @@ async def _source(target: Target, folder: Path | None) -> "AsyncIterator[Source]
         return
     from admin.backup.metadata_source import MetadataSource
     from admin.client.channels import Channels
+    from admin.faults import Incompatible
 
     async with target.client() as client:
-        cluster_id = (await client.describe_cluster()).cluster_id
+        try:
+            # It needs the same right as the log, DescribeCluster at a controller another one.
+            cluster_id = (await client.discover_brokers()).cluster_id
+        except Incompatible:
+            # Kafka's controllers do not know it.
+            cluster_id = (await client.describe_cluster()).cluster_id
     if cluster_id is None:
         raise click.ClickException("the cluster has no id yet: it has not been founded")
     channels = Channels("backup", target.config.security)

@@ -211,3 +211,14 @@ def test_http_wants_the_token(cluster: LocalProcess) -> None:
         assert answer.status == 200
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(address, timeout=20, context=trusting)
+
+
+def test_a_backup_needs_credentials_with_the_right_of_a_node(
+    cluster: LocalProcess, tmp_path: Path
+) -> None:
+    place = ("backup", "--to", tmp_path, "--bootstrap-controller", cluster.controllers)
+    for name, code in (("client.properties", 0), ("app.properties", 1)):
+        done = metaquorum(*place, "--command-config", cluster.folder / name)
+        assert done.code == code, done.err
+        assert done.code == 0 or "User:app needs CLUSTER_ACTION on CLUSTER" in done.err
+    assert metaquorum("backup", "verify", tmp_path).code == 0
