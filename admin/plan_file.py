@@ -110,7 +110,16 @@ def parse_move(text: str) -> BeginMove:
 
     The options of the move are optional fields of the plan.
     """
-    found = _parse(text, MoveFile)
+    return move_of(parse_move_file(text))
+
+
+def parse_move_file(text: str) -> PlanFile:
+    """A plan over HTTP with the options of its move; raises `InvalidPlan`."""
+    return _parse(text, MoveFile)
+
+
+def move_of(found: PlanFile) -> BeginMove:
+    """The request that begins the move of a plan over HTTP; raises `InvalidPlan`."""
     options = {each.name: getattr(found, each.name) for each in _OF_MOVE}
     asked = BeginMove(assignments=_assignments(found.partitions), **options)
     if reason := asked.contradiction():

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from statemachine.security import rights
-from statemachine.security.authorizer import CLUSTER_NAME, Operation
+from statemachine.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from statemachine.security.rights import Access, Right
 
 
@@ -21,8 +21,12 @@ class Role(StrEnum):
 
     def includes(self, other: "Role") -> bool:
         """True if this role may do everything that the other one may."""
-        order = tuple(Role)
-        return order.index(self) >= order.index(other)
+        return self.rank >= other.rank
+
+    @property
+    def rank(self) -> int:
+        """The place of the role among all, from 0 on."""
+        return tuple(Role).index(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +50,20 @@ class Needs:
         reads = self.right.operation in (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
         return Role.VIEWER if reads else Role.OPERATOR
 
+    @property
+    def is_on_cluster(self) -> bool:
+        """True if it is a right on the cluster, which no part of a request names."""
+        return self.right.resource_type is ResourceType.CLUSTER
+
     def on(self, resource: str) -> "Needs":
         """The same right on the resource of this name."""
         return replace(self, resource=resource)
+
+    def are_met(self, access: Access) -> bool:
+        """True if a principal may do it; nobody is told."""
+        if self.on_cluster is not None and access.decide(self.on_cluster).allowed:
+            return True
+        return access.decide(self.right, self.resource).allowed
 
     def refusal(self, access: Access) -> str | None:
         """Return why a principal may not do it, or None."""

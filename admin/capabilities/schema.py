@@ -137,6 +137,13 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
         return tuple([name for name in cls.__struct_fields__ if name not in elsewhere])
 
     @classmethod
+    def possible_needs(cls) -> tuple[Needs, ...]:
+        """The rights of which each request of this kind needs one."""
+        has_dry_run = cls.CHANGES and "dry_run" in cls.__struct_fields__
+        of_dry_run = cls.NEEDS_OF_DRY_RUN if has_dry_run else None
+        return (cls.NEEDS,) if of_dry_run is None else (cls.NEEDS, of_dry_run)
+
+    @classmethod
     def may_be_stale(cls) -> bool:
         """True if a stale answer may be asked for."""
         return cls.STALE and not cls.CHANGES

@@ -74,6 +74,7 @@ from admin.http.capability_routes import (
     add_routes,
     as_json,
     ask,
+    check_body,
     check_parameters,
     described,
     flag,
@@ -94,7 +95,7 @@ from admin.http.problems import (
     refused_part,
 )
 from admin.monitoring.monitor import Monitor
-from admin.plan_file import InvalidPlan, parse_move, render_plan
+from admin.plan_file import InvalidPlan, move_of, parse_move_file, render_plan
 from statemachine.errors import Error
 from statemachine.limits import PLANNED_STEPS_SHOWN_MAX
 
@@ -143,9 +144,7 @@ async def post_plan(request: web.Request) -> web.Response:
     all are.
     """
     check_parameters(request, "dry_run")
-    key, is_dry = key_of(request), flag(request, "dry_run")
-    asked = await _plan_in(request)
-    asked = replace(asked, key=key, dry_run=asked.dry_run or is_dry)
+    asked = await _plan_in(request, key_of(request), is_dry=flag(request, "dry_run"))
     found = await ask(request, asked)
     request[REPEATED] = found.repeated
     if len(found.refused) == len(found.results):
@@ -157,17 +156,24 @@ async def post_plan(request: web.Request) -> web.Response:
     return _begun(_begun_data(found), [found.move_id] if found.move_id else [])
 
 
-async def _plan_in(request: web.Request) -> BeginMove:
+async def _plan_in(request: web.Request, key: str, *, is_dry: bool) -> BeginMove:
+    check_body(request, BeginMove)
     body = await read_body(request, large=True)
+    # A plan that cannot be read may be a dry run.
+    dry_run = True
     try:
         # In a thread: a plan of 100,000 partitions takes a second.
-        return await asyncio.to_thread(lambda: parse_move(body.decode()))
-    except UnicodeDecodeError as error:
-        raise Problem(
-            400, "Not UTF-8", f"the body is not UTF-8 text: byte {error.start} is wrong"
-        ) from error
-    except InvalidPlan as error:
-        raise Problem(400, "Invalid plan", str(error)) from error
+        found = await asyncio.to_thread(lambda: parse_move_file(body.decode()))
+        dry_run = is_dry or getattr(found, "dry_run", False)
+        asked = await asyncio.to_thread(move_of, found)
+    except (UnicodeDecodeError, InvalidPlan) as error:
+        # Whoever lacks the right hears of that, and nothing of the plan.
+        request.app[GATEWAY].check(BeginMove(assignments=(), dry_run=dry_run), request[CALLER])
+        if isinstance(error, InvalidPlan):
+            raise Problem(400, "Invalid plan", str(error)) from error
+        wrong = f"the body is not UTF-8 text: byte {error.start} is wrong"
+        raise Problem(400, "Not UTF-8", wrong) from error
+    return replace(asked, key=key, dry_run=dry_run)
 
 
 async def get_rollback_plan(request: web.Request) -> web.Response:

@@ -19,6 +19,7 @@ from admin.faults import Refused
 from admin.http.bodies import read_body
 from admin.http.caller import CALLER
 from admin.http.gateway import Gateway, NoAnswer
+from admin.http.limits import SMALL_BYTES
 from admin.http.problems import HAS_KEY, REPEATED, Problem
 from admin.units import invalid_field, whole_number
 from controller.move_requests import wrong_key
@@ -51,8 +52,14 @@ def add_routes(router: web.UrlDispatcher, responses: Mapping[type[Request[Any]],
 
 def _handler(kind: type[Request[Any]], route: Route, respond: Respond) -> Handler:
     async def handle(request: web.Request) -> web.Response:
-        asked = await request_in(request, kind, route)
-        check(asked)
+        try:
+            asked = await request_in(request, kind, route)
+        except Problem:
+            # Whoever lacks the right hears of that, and nothing of the request.
+            request.app[GATEWAY].check_any(kind, request[CALLER])
+            raise
+        if request.app[GATEWAY].may(asked, request[CALLER]):
+            check(asked)
         stale = kind.may_be_stale() and flag(request, "stale")
         try:
             answer = await ask(request, asked, stale=stale)
@@ -74,6 +81,12 @@ def _handler(kind: type[Request[Any]], route: Route, respond: Respond) -> Handle
 async def ask(request: web.Request, asked: Request[A], *, stale: bool = False) -> A:
     """The answer of the active controller, or of this node if it may be `stale`."""
     return await request.app[GATEWAY].ask(asked, request[CALLER], stale=stale)
+
+
+def check_body(request: web.Request, kind: type[Request[Any]]) -> None:
+    """Refuse a long body of a caller who may ask nothing of this kind: nothing of it is read."""
+    if request.content_length is None or request.content_length > SMALL_BYTES:
+        request.app[GATEWAY].check_any(kind, request[CALLER])
 
 
 async def described(request: web.Request, move_id: int, *, stale: bool = False) -> DescribedMove:
@@ -114,6 +127,8 @@ async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
             raise Problem(400, "Key not taken", what)
         values["key"] = key_of(request)
     if request.method in ("POST", "PUT", "PATCH"):
+        if route.large:
+            check_body(request, kind)
         body = await read_body(request, large=route.large)
         if not body.strip():
             values |= route.without_body

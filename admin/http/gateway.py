@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -27,8 +28,10 @@ from quorum.protocol.codec import build, decode_response, encode_request_body, r
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Origin
 from quorum.transport.address import Address
+from quorum.transport.audit_log import Requester
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from statemachine.image.image import Image
+from statemachine.security.rights import Access
 from statemachine.vocabulary import Replicas
 
 WAIT_SECONDS_MAX: Final = 10.0
@@ -36,6 +39,7 @@ WAIT_SECONDS_MAX: Final = 10.0
 _PIECE: Final = 1_000
 """Partitions that are looked up at once."""
 _VERSION: Final = 0
+_LISTENER: Final = "http"
 SIZES_KEPT_MS: Final = 15_000
 """How long the bytes of a broker's logs are not asked for again, whoever wants to know."""
 REPLICAS_ASKED_MAX: Final = 10_000
@@ -80,8 +84,14 @@ class Gateway:
 
         Raises `NotAllowed`, `Refused` or `NoAnswer`. A request with a key is retried until the time
         is up.
+
+        The node that answers looks at the right of the caller first, and then at the request. For
+        one with a password this node does both before: to salt it takes a while.
         """
         caller.check(request.NAME, request.needs())
+        if request.HAS_PASSWORD:
+            self.check(request, caller)
+            schema.check(request)
         request = await prepared(request)
         try:
             response = await self._router.answer(
@@ -100,10 +110,37 @@ class Gateway:
             raise Refused(request.failing(), code, response.error_message, throttle_ms=throttle_ms)
         return schema.decode_answer(type(request), response.body)
 
+    def may(self, request: Request[Any], caller: Caller) -> bool:
+        """True if the caller has the right to this request by the ACLs of this node.
+
+        Those of the node that answers may be newer.
+        """
+        needs = request.needs()
+        if caller.role is not None and not caller.role.includes(needs.role):
+            return False
+        return needs.are_met(self._access(type(request), caller))
+
+    def _access(self, kind: type[Request[Any]], caller: Caller) -> Access:
+        return self.service.authorization.access(_requester(kind, caller))
+
+    def check_any(self, kind: type[Request[Any]], caller: Caller) -> None:
+        """Raise what `ask` would raise for a caller who may ask nothing of this kind.
+
+        The ACLs are those of this node, which refuses nobody until it has them. Only a request
+        names the topic that it needs a right on: by ACLs of topics nobody is refused here.
+        """
+        possible, access = kind.possible_needs(), self._access(kind, caller)
+        caller.check(kind.NAME, min(possible, key=attrgetter("role.rank")))
+        is_known = self.service.authorization.is_loaded
+        if not is_known or any(not each.is_on_cluster or each.are_met(access) for each in possible):
+            return
+        reason = kind.NEEDS.refusal(access)
+        raise Refused(f"{kind.NAME} is not allowed", kind.NEEDS.right.error.code, reason)
+
     def check(self, request: Request[Any], caller: Caller) -> None:
         """Raise what `ask` would raise for a caller who may not ask this of this node."""
         caller.check(request.NAME, request.needs())
-        requester = self._wrapped(request, caller, stale=True).requester
+        requester = _requester(type(request), caller)
         try:
             refusal = self.service.refusal(ApiKey.CAPABILITY, requester)
         except NotActive as error:
@@ -134,7 +171,7 @@ class Gateway:
             principal=caller.principal,
             door=Origin.HTTP,
             host=caller.host,
-            listener="http",
+            listener=_LISTENER,
             message=message,
             body=encode_request_body(ApiKey.CAPABILITY, _VERSION, message),
             has_key=bool(getattr(request, "key", "")),
@@ -217,6 +254,10 @@ class Gateway:
             else:
                 stored[each] = self._stored.get(each, _NEVER)[1]
         return stored
+
+
+def _requester(kind: type[Request[Any]], caller: Caller) -> Requester:
+    return Requester(str(caller.principal), caller.host, _LISTENER, Origin.HTTP, kind.NAME)
 
 
 def _live_brokers(image: Image, protocol: int) -> dict[int, Address]:

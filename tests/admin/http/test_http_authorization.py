@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from admin.capabilities.moves import ResumeMoves
+from admin.capabilities.brokers import SafeToStop
+from admin.capabilities.moves import CancelMoves, ResumeMoves
+from admin.capabilities.users import ListUsers, SetUser
 from admin.client.admin_client import AdminClient
+from admin.faults import Refused
+from statemachine.image.image import Image
 from statemachine.limits import METADATA_VERSION_MAX
-from statemachine.security.authorization import AuthorizerConfig
-from tests.admin.http.test_http_api import Http, check_problem, http_door
+from statemachine.security.authorization import Authorization, AuthorizerConfig
+from tests.admin.http.raw_http import listening
+from tests.admin.http.test_http_api import Http, check_problem, http_door, plan
 from tests.controller.apis.test_kafka_authorization import set_acls
 from tests.controller.controller_commands import join
 from tests.support.acl_rights import acl
@@ -132,6 +137,97 @@ async def test_a_request_needs_the_right_that_kafkas_own_request_needs(
     allowed = await http._send(method, path, json=body)
     # There is no such user.
     assert allowed.status < 300 or (path == "/v1/users/admin" and allowed.status == 404)
+
+
+TWICE = plan(("a", 0, [101]), ("a", 0, [101]))
+WRONG = [
+    ("PATCH", "/v1/quotas", {"entity": {"user": "ann"}}, "ALTER_CONFIGS CLUSTER", "set or delete"),
+    ("PATCH", "/v1/cluster/configs", {}, "ALTER_CONFIGS CLUSTER", "set or delete"),
+    ("PATCH", "/v1/reassignments/1", {}, "ALTER CLUSTER", "nothing to change"),
+    ("POST", "/v1/reassignments:cancel", {"moves": []}, "ALTER CLUSTER", "nothing is named"),
+    ("POST", "/v1/reassignments:cancel", {"moves": ["x"]}, "ALTER CLUSTER", "expected `int`"),
+    ("POST", "/v1/reassignments", TWICE, "ALTER CLUSTER", "a-0"),
+    ("POST", "/v1/reassignments?dry_run=true", {"a": 1}, "DESCRIBE CLUSTER", "partitions"),
+    ("POST", "/v1/acls", {"acls": [AN_ACL | {"principal": "x"}]}, "ALTER CLUSTER", "acls[0]"),
+    ("PUT", "/v1/users/ann", {}, "ALTER CLUSTER", "give a password"),
+    ("PUT", "/v1/users/ann", {"password": "p", "salt": "eA=="}, "ALTER CLUSTER", "give a password"),
+    ("GET", "/v1/brokers?page_token=x", None, "DESCRIBE CLUSTER", "page_token 'x' is invalid"),
+    ("GET", "/v1/topics/t?page_token=x", None, "DESCRIBE TOPIC", "page_token 'x' is invalid"),
+    ("GET", "/v1/brokers?size=1", None, "DESCRIBE CLUSTER", "'size' is not known"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "right", "words"), WRONG)
+async def test_whoever_lacks_the_right_does_not_hear_what_is_wrong_with_the_request(
+    one_node: tuple[Node, Http], method: str, path: str, body: Any, right: str, words: str
+) -> None:
+    node, http = one_node
+    denied = await http._send(method, path, json=body)
+    check_problem(denied, 403, f"User:ANONYMOUS needs {right.replace(' ', ' on ')}")
+    await set_acls(node, acl(NOBODY, right, "t" if "TOPIC" in right else None))
+    check_problem(await http._send(method, path, json=body), 400, words)
+
+
+async def test_a_password_is_salted_only_for_whoever_may_set_it(
+    one_node: tuple[Node, Http], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To salt it takes thousands of rounds."""
+    node, http = one_node
+    salted: list[str] = []
+    salt = SetUser.without_password
+
+    def counted(request: SetUser) -> SetUser:
+        salted.append(request.name)
+        return salt(request)
+
+    monkeypatch.setattr(SetUser, "without_password", counted)
+    body = {"password": "a long one"}
+    assert (await http._send("PUT", "/v1/users/ann", json=body)).status == 403
+    assert salted == []
+    await set_acls(node, acl(NOBODY, "ALTER CLUSTER"))
+    assert (await http._send("PUT", "/v1/users/ann", json=body)).status == 200
+    assert salted == ["ann"]
+
+
+@pytest.mark.parametrize("path", ["/v1/reassignments", "/v1/reassignments:cancel"])
+async def test_a_long_body_is_not_read_of_whoever_lacks_the_right(
+    one_node: tuple[Node, Http], path: str
+) -> None:
+    node, _ = one_node
+    long = {"Content_Type": "application/json", "Content_Length": "60000000"}
+    async with listening(node) as http, http.connected() as connection:
+        connection.write("POST", path, **long)
+        assert (await connection.response()).status == 403
+
+
+async def test_the_right_comes_first_on_the_private_request_too(
+    one_node: tuple[Node, Http],
+) -> None:
+    node, _ = one_node
+    async with AdminClient([node.address], is_controller=True) as client:
+        for wrong in (CancelMoves(), SafeToStop(broker_ids=()), ListUsers(page_token="x")):
+            with pytest.raises(Refused, match="User:ANONYMOUS needs"):
+                await client.ask(wrong)
+        await set_acls(node, acl(NOBODY, "ALTER CLUSTER"))
+        with pytest.raises(Refused, match="nothing is named"):
+            await client.ask(CancelMoves())
+
+
+async def test_the_active_controller_decides_where_the_acls_of_a_node_are_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The nodes are anonymous as well.
+    authorizer = AuthorizerConfig(super_users=frozenset({NOBODY}))
+    async with controllers(tmp_path, 1, 2, authorizer=authorizer) as nodes:
+        leader = await active(nodes.values())
+        follower = next(each for each in nodes.values() if each is not leader)
+        # As if none had been replayed there.
+        behind = Authorization(AuthorizerConfig().authorizer(Image(), lambda: True), print)
+        monkeypatch.setattr(follower.service, "authorization", behind)
+        async with http_door(follower) as http:
+            assert (await http.post("/v1/reassignments:pause")).status == 200
+            wrong = await http.post("/v1/reassignments:cancel", {"moves": []})
+            check_problem(wrong, 400, "nothing is named")
 
 
 async def test_the_line_of_a_forwarded_request_says_that_it_came_by_http(
