@@ -5,8 +5,10 @@ caller adds up the costs and ends the slice at a limit. Costs are constants, so 
 always stops at the same points. The data that the work reads must not change meanwhile.
 """
 
-from collections.abc import Generator
-from typing import Final, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Iterable, Iterator
+from heapq import merge
+from itertools import islice
+from typing import Any, Final, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
@@ -30,6 +32,12 @@ BYTES_LISTED_IN_US: Final = 10
 """The bytes of a replica list that are read and written in a microsecond."""
 PASSED_US: Final = 1
 """The cost of skipping a partition."""
+UNITED_US: Final = 20
+"""The cost of adding the bitmap of a broker to another one."""
+SORTED_US: Final = 2
+"""The cost of taking an item out of a table, and of its place among others."""
+SORTED_AT_ONCE_US: Final = 1_000
+"""The cost of the items of a table that one slice takes and sorts."""
 
 
 def whole(work: Generator[object, None, T]) -> T:
@@ -39,3 +47,54 @@ def whole(work: Generator[object, None, T]) -> T:
             next(work)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
+
+
+def pauses(work: Slices[T]) -> Generator[None, None, T]:
+    """Yield None in place of each cost: for whoever measures the time of a slice."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        yield
+
+
+def sort_in_slices(
+    items: Iterable[T | None], key: Callable[[T], Any] | None = None
+) -> Slices[Iterator[T]]:
+    """Return the items in order; None stands for one that is left out.
+
+    Slices of work sort parts of them, and the iterator merges these parts as far as it is read.
+    """
+    # Items can be compared, or have keys that can; their type does not tell.
+    order: Any = key
+    parts = []
+    for part in _parts(items, SORTED_US):
+        parts.append(sorted([each for each in part if each is not None], key=order))
+        yield SORTED_US * len(part)
+    return merge(*parts, key=order)
+
+
+def first_in_slices(
+    items: Iterable[T | None], count_max: int, cost_us: int = SORTED_US
+) -> Slices[list[T]]:
+    """Return the first items in order, at most `count_max`; None stands for one that is left out.
+
+    No more than these are kept, of however many. `cost_us` is the cost of taking one item.
+    """
+    found: list[Any] = []
+    for part in _parts(items, cost_us):
+        kept = [each for each in part if each is not None]
+        if len(found) == count_max:
+            last = found[-1]
+            kept = [each for each in kept if each < last]
+        found = sorted(found + kept)[:count_max]
+        yield cost_us * len(part)
+    return found
+
+
+def _parts(items: Iterable[T], cost_us: int) -> Iterator[list[T]]:
+    """Yield the items in lists, each of which is the work of a slice."""
+    left = iter(items)
+    while part := list(islice(left, max(1, SORTED_AT_ONCE_US // cost_us))):
+        yield part
