@@ -5,18 +5,19 @@ and names the true active controller. It answers from its committed image, as Ka
 the active controller answers a client that asks for a linearizable answer.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from controller.apis.access import access_of
+from controller.apis.long_answers import answer_in_slices
 from controller.apis.request import KafkaRequest, outcome, refuse
 from controller.service import AsOf, Service
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Consistency
 from quorum.protocol.metadata_response import encoded_in_slices
 from quorum.protocol.refusals import error_fields
-from quorum.transport.address import Address, network_of
+from quorum.transport.address import Address
 from statemachine.commands import Done, UnregisterBroker
 from statemachine.image.image import Image
 from statemachine.topics.metadata_responses import (
@@ -41,7 +42,7 @@ async def metadata(request: KafkaRequest, service: Service) -> Any:
 
     access = access_of(request, service)
 
-    def begin(image: Image | None) -> tuple[int, asyncio.Future[bytes]]:
+    def encoded(image: Image | None) -> Generator[None, None, bytes]:
         known = image or Image()
         values = {
             "brokers": (*_controllers(known, service), *live_brokers(known)),
@@ -51,24 +52,9 @@ async def metadata(request: KafkaRequest, service: Service) -> Any:
             "error_code": ErrorCode.NONE,
         }
         topics = metadata_topics(image, request.message, request.version, access=access)
-        response = encoded_in_slices(request.version, values, topics)
-        network = network_of(request.host)
-        return epoch_now(), service.long_responses.make(response, network)
+        return encoded_in_slices(request.version, values, topics)
 
-    def epoch_now() -> int:
-        return service.quorum.node.epoch
-
-    while True:
-        begun = await _read(request, service, begin)
-        epoch, made = begun.value
-        if made.done():
-            return AsOf(made.result(), begun.offset)
-        body = await made
-        # It may show changes that are younger than that read, and not committed yet. In a new epoch
-        # some of them may have been undone.
-        ended = await _read(request, service, lambda _: epoch_now())
-        if ended.value == epoch:
-            return AsOf(body, ended.offset)
+    return await answer_in_slices(request, service, partial(_read, request, service), encoded)
 
 
 async def _read(

@@ -15,6 +15,7 @@ from statemachine.partitions.registration import PartitionRegistration
 from statemachine.records.kafka_records import Endpoint, RegisterBroker
 from statemachine.security.authorizer import ResourceType
 from statemachine.security.rights import DESCRIBE_TOPIC, UNLIMITED, Access
+from statemachine.slices import pauses, sort_in_slices
 from statemachine.vocabulary import NO_LEADER, BrokerId
 
 _BY_TOPIC_ID_SINCE: Final = 12
@@ -83,7 +84,7 @@ def metadata_topics(
     *,
     access: Access = UNLIMITED,
 ) -> Iterator[Mapping[str, Any] | None]:
-    """Yield the topics of the response to a Metadata request, and None for one that is left out.
+    """Yield the topics of the response to a Metadata request, and None for a pause.
 
     The partitions of a topic are an iterator as well. The image may change between two steps of
     any of them: each partition is as of the time at which it is taken, and a topic that is deleted
@@ -105,7 +106,9 @@ def _topics(
     image = image or Image()
     live = live_ids(image, listener)
     if asks_for_all_topics(message, version):
-        for each_name in sorted(image.topic_ids):
+        # A copy: topics come and go between two steps.
+        names = yield from pauses(sort_in_slices([*image.topic_ids]))
+        for each_name in names:
             topic = image.topic_named(each_name)
             is_shown = access.may(DESCRIBE_TOPIC, each_name, is_told=False)
             yield _whole_topic(topic, live) if topic is not None and is_shown else None
