@@ -108,6 +108,9 @@ THROTTLE_BYTES_PER_S_MAX: Final = 2**63 - 1
 THROTTLES_RELEASED_MAX: Final = 1_000
 """Configurations of ended moves that one decision releases; later decisions release the others."""
 
+LOST_CONFIGS_SHOWN_MAX: Final = 20
+"""Configurations of a throttle lost to users that an answer about a move names."""
+
 THROTTLES_RELEASED_US_MAX: Final = 50_000
 """The work that one decision does for it; with long lists it releases fewer."""
 

@@ -1,6 +1,5 @@
 """ACLs: list, create and delete them (KIP-11, KIP-290)."""
 
-from functools import partial
 from heapq import nsmallest
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -18,9 +17,7 @@ from admin.capabilities.schema import (
     Route,
     check_part,
     refused,
-    unless_refused,
 )
-from controller.apis.request import offload
 from controller.apis.security import new_id
 from controller.service import NO_AUTHORIZER
 from quorum.protocol.errors import ErrorCode, RequestRefused
@@ -29,8 +26,9 @@ from statemachine.commands import AclCreation, AclFilter, AclsCreated, AclsDelet
 from statemachine.commands import CreateAcls as CreateCommand
 from statemachine.commands import DeleteAcls as DeleteCommand
 from statemachine.errors import Error
+from statemachine.image.image import Image
 from statemachine.records.kafka_records import AccessControlEntry
-from statemachine.security.acls import describe_acls, name_of
+from statemachine.security.acls import matches, name_of
 from statemachine.security.authorizer import (
     WILDCARD,
     Operation,
@@ -39,6 +37,7 @@ from statemachine.security.authorizer import (
     ResourceType,
     operations_of_acls,
 )
+from statemachine.slices import SORTED_US, Slices
 
 BASE: Final = "/v1/acls"
 ACLS_SHOWN_MAX: Final = 1_000
@@ -179,20 +178,22 @@ class ListAcls(Paged, _FiltersAcls[Acls], frozen=True, kw_only=True):
 
     async def answer(self, context: Context) -> Acls:
         _check_authorizer(context)
-        found = await context.service.read_long(
-            partial(describe_acls, asked=self.filter), stale=context.stale
-        )
-        acls = unless_refused(found.value)
-        return await offload(partial(self._page, acls, found.offset), len(acls))
+        return await context.read_long(self._page)
 
-    def _page(self, acls: list[AccessControlEntry], offset: int) -> Acls:
-        by_key = {_key(each): each for each in acls}
-        cut = self.cut(by_key)
+    def _page(self, image: Image) -> Slices[Acls]:
+        asked = self.filter
+        cut = yield from self.cut(
+            _key(each) if matches(asked, each) else None for each in image.acls.values()
+        )
+        acls = []
+        for key in cut.shown:
+            acls.append(_listed(key))
+            yield SORTED_US
         return Acls(
-            as_of_offset=offset,
+            as_of_offset=image.end_offset,
             total=cut.total,
             next_page_token=cut.next_page_token,
-            acls=tuple([_listed(by_key[key]) for key in cut.shown]),
+            acls=tuple(acls),
         )
 
 
@@ -259,7 +260,9 @@ class DeleteAcls(_FiltersAcls[DeletedAcls], frozen=True, kw_only=True):
         check_part(result)
         shown = nsmallest(ACLS_SHOWN_MAX, result.acls, key=_key)
         return DeletedAcls(
-            total=len(result.acls), acls=tuple(map(_listed, shown)), dry_run=self.dry_run
+            total=len(result.acls),
+            acls=tuple([_listed(_key(each)) for each in shown]),
+            dry_run=self.dry_run,
         )
 
 
@@ -285,20 +288,24 @@ def _creation(acl: Acl) -> AclCreation:
     )
 
 
-def _listed(acl: AccessControlEntry) -> ListedAcl:
+_Key: TypeAlias = tuple[int, str, int, str, str, int, int]
+"""The sort key of an ACL: all of it but the id."""
+
+
+def _listed(key: _Key) -> ListedAcl:
+    resource_type, resource_name, pattern_type, principal, host, operation, permission_type = key
     return ListedAcl(
-        resource_type=name_of(ResourceType, acl.resource_type),
-        resource_name=acl.resource_name,
-        pattern_type=name_of(PatternType, acl.pattern_type),
-        principal=acl.principal,
-        host=acl.host,
-        operation=name_of(Operation, acl.operation),
-        permission_type=name_of(PermissionType, acl.permission_type),
+        resource_type=name_of(ResourceType, resource_type),
+        resource_name=resource_name,
+        pattern_type=name_of(PatternType, pattern_type),
+        principal=principal,
+        host=host,
+        operation=name_of(Operation, operation),
+        permission_type=name_of(PermissionType, permission_type),
     )
 
 
-def _key(acl: AccessControlEntry) -> tuple[int, str, int, str, str, int, int]:
-    """The sort key of an ACL: all of it but the id."""
+def _key(acl: AccessControlEntry) -> _Key:
     return (
         acl.resource_type,
         acl.resource_name,

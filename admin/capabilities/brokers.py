@@ -1,7 +1,7 @@
 """Brokers: describe, cordon and unregister them, and ask whether they may stop."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
@@ -27,6 +27,9 @@ from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
 from statemachine.records import kafka_records
 from statemachine.slices import Slices
+
+BROKER_US: Final = 20
+"""The cost of the description of a broker."""
 
 BrokerState = Literal["alive", "stopping", "fenced"]
 Implementation = Literal["embedded", "kafka"]
@@ -83,23 +86,26 @@ class ListBrokers(PageRequest[Brokers], frozen=True, kw_only=True):
     ITEMS = "brokers"
 
     async def answer(self, context: Context) -> Brokers:
-        return await context.read(self._page)
+        return await context.read_long(self._page)
 
-    def _page(self, image: Image) -> Brokers:
-        cut = self.cut(
-            [
-                broker_id
-                for broker_id, each in image.brokers.items()
-                if (not self.state or _state(each) in self.state)
-                and self.cordoned in (None, each.cordoned)
-            ]
+    def _page(self, image: Image) -> Slices[Brokers]:
+        cut = yield from self.cut(
+            each.broker_id if self._keeps(each) else None for each in image.brokers.values()
         )
+        brokers = []
+        for broker_id in cut.shown:
+            brokers.append(broker_of(image, image.brokers[broker_id]))
+            yield BROKER_US
         return Brokers(
             as_of_offset=image.end_offset,
             total=cut.total,
             next_page_token=cut.next_page_token,
-            brokers=tuple([broker_of(image, image.brokers[each]) for each in cut.shown]),
+            brokers=tuple(brokers),
         )
+
+    def _keeps(self, broker: kafka_records.RegisterBroker) -> bool:
+        is_in_state = not self.state or _state(broker) in self.state
+        return is_in_state and self.cordoned in (None, broker.cordoned)
 
 
 class DescribeBroker(Request[DescribedBroker], frozen=True, kw_only=True):

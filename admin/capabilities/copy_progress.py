@@ -11,10 +11,12 @@ from msgspec import Meta
 from admin.capabilities.moves import BASE, copies_of
 from admin.capabilities.needs import DESCRIBE_CLUSTER
 from admin.capabilities.schema import Answer, AsOfOffset, Context, MoveId, Request, Route
+from controller.apis.reassignments import PROGRESS_US
 from controller.move_requests import BytesPerS, KnownBytes, TimeLeftMs
 from statemachine.image.image import Image
 from statemachine.reassignment.copies import CopyLookup, no_report
 from statemachine.reassignment.progress import progress_of
+from statemachine.slices import Slices
 
 MOVES_MAX: Final = 10
 """Moves of one answer. Of each, up to `COPIES_LOOKED_AT_MAX` partitions are looked at."""
@@ -71,30 +73,21 @@ class DescribeCopies(Request[CopiesLeft], frozen=True, kw_only=True):
 
     async def answer(self, context: Context) -> CopiesLeft:
         report_of = context.service.controller.reported_copies()
-        return await context.read(
-            lambda image: CopiesLeft(
-                as_of_offset=image.end_offset, moves=copies_left(image, self.moves, report_of)
-            )
-        )
+        return await context.read_long(lambda image: copies_left(image, self.moves, report_of))
 
 
-def copies_left(
-    image: Image, moves: Sequence[int], report_of: CopyLookup
-) -> tuple[CopyProgress, ...]:
+def copies_left(image: Image, moves: Sequence[int], report_of: CopyLookup) -> Slices[CopiesLeft]:
     """The progress of those of these moves that run."""
     running = [
         each for each in moves if (move := image.moves.get(each)) is not None and not move.ended
     ]
-    return tuple(
-        [
-            CopyProgress(
-                move_id=each,
-                example=example_of(image, each, report_of),
-                **copies_of(image, each, report_of),
-            )
-            for each in running
-        ]
-    )
+    found = []
+    for each in running:
+        copies = yield from copies_of(image, each, report_of)
+        example = example_of(image, each, report_of)
+        found.append(CopyProgress(move_id=each, example=example, **copies))
+        yield PROGRESS_US
+    return CopiesLeft(as_of_offset=image.end_offset, moves=tuple(found))
 
 
 def example_of(image: Image, move_id: int, report_of: CopyLookup = no_report) -> MoveWait | None:

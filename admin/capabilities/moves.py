@@ -24,7 +24,6 @@ from admin.capabilities.schema import (
     Route,
     names_of,
     refused,
-    unless_refused,
 )
 from admin.model import PartitionId
 from controller.apis import reassignments
@@ -57,6 +56,7 @@ from statemachine.reassignment.idempotency import refused_first
 from statemachine.reassignment.move import Move as ImageMove
 from statemachine.reassignment.move import OwnedKey, is_stopped
 from statemachine.reassignment.move_queries import (
+    SUMMARY_US,
     MoveSummary,
     in_states,
     partitions_of_move,
@@ -78,8 +78,6 @@ BASE: Final = "/v1/reassignments"
 ALL: Final = MappingProxyType({"everything": True})
 RESULTS_LISTED_MAX: Final = 5_000
 """Partitions that the answer to a change lists, refused ones first."""
-LOST_SHOWN_MAX: Final = 20
-"""Configurations of a throttle lost to users that an answer names."""
 
 MoveStateName = Literal[
     "running", "paused", "paused-by-itself", "completed", "cancelled", "superseded", "gone"
@@ -306,22 +304,23 @@ class ListMoves(PageRequest[Moves], frozen=True, kw_only=True):
     ITEMS = "moves"
 
     async def answer(self, context: Context) -> Moves:
-        return await context.read(self._page)
+        return await context.read_long(self._page)
 
-    def _page(self, image: Image) -> Moves:
-        cut = self.cut(
-            [
-                each.id
-                for each in image.moves.values()
-                if not self.state or _state(image, each) in self.state
-            ]
+    def _page(self, image: Image) -> Slices[Moves]:
+        cut = yield from self.cut(
+            each.id if not self.state or _state(image, each) in self.state else None
+            for each in image.moves.values()
         )
+        moves = []
+        for each in (yield from summaries(image, cut.shown)):
+            moves.append(move_of(image, each))
+            yield SUMMARY_US
         return Moves(
             as_of_offset=image.end_offset,
             total=cut.total,
             next_page_token=cut.next_page_token,
             all_paused=pause_of(image),
-            moves=tuple([move_of(image, each) for each in summaries(image, cut.shown)]),
+            moves=tuple(moves),
         )
 
 
@@ -337,7 +336,7 @@ class DescribeMove(Request[DescribedMove], frozen=True, kw_only=True):
 
     async def answer(self, context: Context) -> DescribedMove:
         report_of = context.service.controller.reported_copies()
-        return await context.read(lambda image: described(image, self.move_id, report_of))
+        return await context.read_long(lambda image: described(image, self.move_id, report_of))
 
 
 class PartitionsRequest(PageRequest[A_co], Generic[A_co], frozen=True, kw_only=True):
@@ -355,10 +354,10 @@ class PartitionsRequest(PageRequest[A_co], Generic[A_co], frozen=True, kw_only=T
         self, image: Image, keys: BitMap, report_of: CopyLookup
     ) -> Slices[tuple[tuple[OngoingReassignment, ...], Cut[tuple[str, int]]]]:
         """The page of the partitions with these keys that are in the states asked for."""
-        index = image.index
         if self.state:
             keys = yield from in_states(image, keys, self.state)
-        found = first_after(index, index.topics(keys), keys, self.after, self.page_size + 1)
+        topics = image.index.topics(keys)
+        found = yield from first_after(topics, keys, self.after, self.page_size + 1)
         cut = self.cut_off([(topic.name, number) for topic, number in found], len(keys))
         partitions = []
         for topic, number in found[: len(cut.shown)]:
@@ -379,10 +378,7 @@ class DescribeMovePartitions(PartitionsRequest[MovePartitions], frozen=True, kw_
 
     async def answer(self, context: Context) -> MovePartitions:
         report_of = context.service.controller.reported_copies()
-        found = await context.service.read_long(
-            lambda image: self._page(image, report_of), stale=context.stale
-        )
-        return unless_refused(found.value)
+        return await context.read_long(lambda image: self._page(image, report_of))
 
     def _page(self, image: Image, report_of: CopyLookup) -> Slices[MovePartitions | Refusal]:
         if self.move_id not in image.moves:
@@ -650,21 +646,23 @@ def error_of(answer: ReassignmentAltered) -> PartitionError:
 
 def described(
     image: Image, move_id: int, report_of: CopyLookup = no_report
-) -> DescribedMove | Refusal:
+) -> Slices[DescribedMove | Refusal]:
     """Describe a move with its first partitions; `report_of` looks up the copy reports."""
-    summary = summary_of(image, move_id)
+    summary = yield from summary_of(image, move_id)
     if summary is None:
         return _not_listed(move_id)
-    found = partitions_of_move(image, move_id, None, PARTITIONS_SHOWN_MAX)
+    found = yield from partitions_of_move(image, move_id, None, PARTITIONS_SHOWN_MAX)
     copies: dict[str, Any] = {}
     if summary.move.outcome is None:
-        copies = copies_of(image, move_id, report_of)
+        copies = yield from copies_of(image, move_id, report_of)
+    partitions = []
+    for topic, number in found:
+        partitions.append(replace(moving(image, topic, number, report_of), move_id=UNSET))
+        yield PROGRESS_US
     return DescribedMove(
         as_of_offset=image.end_offset,
         all_paused=pause_of(image),
-        partitions=tuple(
-            [replace(moving(image, *each, report_of), move_id=UNSET) for each in found]
-        ),
+        partitions=tuple(partitions),
         partitions_not_shown=max(0, summary.waiting + summary.stepping - len(found)),
         **asdict(move_of(image, summary)),
         **copies,
@@ -751,7 +749,7 @@ def move_of(image: Image, summary: MoveSummary) -> Move:
         rollback_of=begun.rollback_of or None,
         priority=move.options.priority,
         throttle_bytes_per_s=move.options.throttle_bytes_per_s or None,
-        throttle_lost=tuple([_config_name(key) for key in summary.lost[:LOST_SHOWN_MAX]]),
+        throttle_lost=tuple([_config_name(key) for key in summary.lost]),
         partitions_total=begun.partitions,
         waiting=summary.waiting,
         stepping=summary.stepping,
@@ -779,9 +777,9 @@ def _word(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def copies_of(image: Image, move_id: int, report_of: CopyLookup) -> dict[str, Any]:
+def copies_of(image: Image, move_id: int, report_of: CopyLookup) -> Slices[dict[str, Any]]:
     """The fields of a `MoveProgress` about what is left to copy."""
-    found = move_copies(image, move_id, report_of)
+    found = yield from move_copies(image, move_id, report_of)
     # What stands still falls behind, but not by its rate.
     is_still = is_stopped(image.moves.get(move_id), image.all_paused)
     return {

@@ -5,7 +5,9 @@ broker, the target voters. So it survives a fail-over, and is listed as long as 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import insort
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
@@ -14,13 +16,14 @@ from admin.capabilities.moves import BASE as MOVES
 from admin.capabilities.needs import DESCRIBE_CLUSTER
 from admin.capabilities.paging import Page, PageRequest
 from admin.capabilities.quorum import DescribeVoters, Voters
-from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route, unless_refused
+from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route
 from quorum.core.limits import VOTERS_MAX
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
 from statemachine.limits import PLANNED_PARTITIONS_MAX
 from statemachine.reassignment.move import Move
-from statemachine.slices import LOOKED_AT_US, Slices
+from statemachine.reassignment.move_queries import SUMMARY_US
+from statemachine.slices import PASSED_US, Slices
 from statemachine.vocabulary import MoveKind, MoveOutcome, MoveState
 
 BASE: Final = "/v1/operations"
@@ -98,26 +101,32 @@ class ListOperations(PageRequest[Operations], frozen=True, kw_only=True):
 
     async def answer(self, context: Context) -> Operations:
         voters = await DescribeVoters().answer(context)
-        found = await context.service.read_long(
-            lambda image: self._page(image, voters), stale=context.stale
-        )
-        return found.value
+        return await context.read_long(lambda image: self._page(image, voters))
 
     def _page(self, image: Image, voters: Voters) -> Slices[Operations]:
-        found: dict[tuple[int, str], Operation] = {}
-        for position, each in _everything(image, voters):
-            if (not self.state or each.state in self.state) and (
-                not self.kind or each.kind in self.kind
-            ):
-                found[position, each.operation_id] = each
-            yield LOOKED_AT_US
-        cut = self.cut(found)
+        drains = yield from _drains(image)
+        positions = (
+            (position, each.operation_id) if self._keeps(each) else None
+            for position, each in _everything(image, drains, voters)
+        )
+        cut = yield from self.cut(positions, SUMMARY_US)
+        operations = []
+        for _, operation_id in cut.shown:
+            kind, ids = _parts_of(operation_id)
+            found = of_voters(voters, ids) if kind == "voters" else _of(image, kind, ids, drains)
+            assert isinstance(found, Operation)
+            operations.append(found)
+            yield SUMMARY_US
         return Operations(
             as_of_offset=image.end_offset,
             total=cut.total,
             next_page_token=cut.next_page_token,
-            operations=tuple([found[each] for each in cut.shown]),
+            operations=tuple(operations),
         )
+
+    def _keeps(self, operation: Operation) -> bool:
+        is_of_kind = not self.kind or operation.kind in self.kind
+        return is_of_kind and (not self.state or operation.state in self.state)
 
 
 class DescribeOperation(Request[DescribedOperation], frozen=True, kw_only=True):
@@ -141,19 +150,32 @@ class DescribeOperation(Request[DescribedOperation], frozen=True, kw_only=True):
         return None
 
     async def answer(self, context: Context) -> DescribedOperation:
-        matched = _ID.fullmatch(self.operation_id)
-        assert matched is not None
-        ids = tuple([int(each) for each in matched[2].split("-")])
-        if matched[1] == "voters":
+        kind, ids = _parts_of(self.operation_id)
+        if kind == "voters":
             voters = await DescribeVoters().answer(context)
             return _described(of_voters(voters, ids), voters.as_of_offset)
-        read = of_moves if matched[1] == "move" else of_decommission
 
-        def described(image: Image) -> DescribedOperation | Refusal:
-            found = read(image, ids)
+        def described(image: Image) -> Slices[DescribedOperation | Refusal]:
+            found = _of(image, kind, ids, (yield from _drains(image)))
             return found if isinstance(found, Refusal) else _described(found, image.end_offset)
 
-        return unless_refused((await context.service.read(described, stale=context.stale)).value)
+        return await context.read_long(described)
+
+
+def _parts_of(operation_id: str) -> tuple[str, tuple[int, ...]]:
+    """The kind of an operation in its id, and the ids of its moves, broker or voters."""
+    matched = _ID.fullmatch(operation_id)
+    assert matched is not None, f"{operation_id} is no id"
+    return matched[1], tuple([int(each) for each in matched[2].split("-")])
+
+
+def _of(
+    image: Image, kind: str, ids: Sequence[int], drains: Mapping[int, Sequence[Move]]
+) -> Operation | Refusal:
+    """The operation that moves carry out, or the decommission of a broker."""
+    if kind == "move":
+        return of_moves(image, ids)
+    return of_decommission(image, ids, drains.get(ids[0], ()))
 
 
 def moves_id(moves: Sequence[int]) -> str:
@@ -180,15 +202,25 @@ def of_moves(image: Image, ids: Sequence[int]) -> Operation | Refusal:
     return _by_moves(image, moves, operation_id=moves_id(ids), kind="move", resource=resource)
 
 
-def of_decommission(image: Image, ids: Sequence[int]) -> Operation | Refusal:
-    """The decommission of a broker: it ends when the broker has no replicas."""
+def _drains(image: Image) -> Slices[dict[int, list[Move]]]:
+    """The moves that empty each broker, in the order in which they began."""
+    found: dict[int, list[Move]] = {}
+    for move in image.moves.values():
+        if move.begun.kind == MoveKind.DRAIN and move.begun.broker is not None:
+            insort(found.setdefault(move.begun.broker, []), move, key=_id)
+        yield PASSED_US
+    return found
+
+
+_id = attrgetter("id")
+
+
+def of_decommission(
+    image: Image, ids: Sequence[int], drains: Sequence[Move]
+) -> Operation | Refusal:
+    """The decommission of a broker, with these moves: it ends when the broker has no replicas."""
     broker_id, *others = ids
     broker = image.brokers.get(broker_id)
-    drains = [
-        move
-        for _, move in sorted(image.moves.items())
-        if move.begun.kind == MoveKind.DRAIN and move.begun.broker == broker_id
-    ]
     is_cordoned = broker is not None and broker.cordoned
     if others or not (drains or is_cordoned):
         return _unknown("-".join(("decommission", *map(str, ids))))
@@ -260,19 +292,20 @@ def of_voters(voters: Voters, target: Sequence[int]) -> Operation:
     )
 
 
-def _everything(image: Image, voters: Voters) -> Iterator[tuple[int, Operation]]:
+def _everything(
+    image: Image, drains: Mapping[int, Sequence[Move]], voters: Voters
+) -> Iterator[tuple[int, Operation]]:
     """Every operation, with the position that its place in the list depends on first."""
-    emptied = {each.broker_id: 0 for each in image.brokers.values() if each.leaving}
-    for move_id, move in sorted(image.moves.items()):
-        if move.begun.kind == MoveKind.DRAIN and move.begun.broker is not None:
-            emptied[move.begun.broker] = move_id
+    for move_id in image.moves:
         found = of_moves(image, (move_id,))
         assert isinstance(found, Operation)
         yield move_id, found
-    for broker_id, last in emptied.items():
-        decommission = of_decommission(image, (broker_id,))
+    leaving = [each.broker_id for each in image.brokers.values() if each.leaving]
+    for broker_id in dict.fromkeys((*drains, *leaving)):
+        own = drains.get(broker_id, ())
+        decommission = of_decommission(image, (broker_id,), own)
         if isinstance(decommission, Operation):
-            yield last, decommission
+            yield own[-1].id if own else 0, decommission
     if voters.target_voters is not None:
         yield _LAST, of_voters(voters, voters.target_voters)
 

@@ -8,9 +8,8 @@ HTTP every field is a query parameter.
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nsmallest
 from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
@@ -18,6 +17,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from admin.capabilities.schema import A_co, Answer, AsOfOffset, Request, Route
+from statemachine.slices import SORTED_US, Slices, first_in_slices
 
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 1_000
@@ -86,13 +86,22 @@ class Paged:
             return f"page_token {self.page_token!r} is invalid; {right}"
         return None
 
-    def cut(self, positions: Iterable[P]) -> Cut[P]:
-        """The page among the positions of all items."""
-        everything, after = [*positions], self.after
-        left: Iterable[Any] = everything
-        if after is not None:
-            left = [each for each in everything if each > after]
-        return self.cut_off(nsmallest(self.page_size + 1, left), len(everything))
+    def cut(self, positions: Iterable[P | None], cost_us: int = SORTED_US) -> Slices[Cut[P]]:
+        """The page among the positions of all items, which come in any order.
+
+        None stands for an item that the filters leave out; `cost_us` is the cost of a position.
+        What the positions are read from must not change until the last slice.
+        """
+        after, total = self.after, 0
+
+        def behind() -> Iterator[Any]:
+            nonlocal total
+            for each in positions:
+                total += each is not None
+                yield None if each is None or (after is not None and each <= after) else each
+
+        found = yield from first_in_slices(behind(), self.page_size + 1, cost_us)
+        return self.cut_off(found, total)
 
     def cut_off(self, found: Sequence[P], total: int) -> Cut[P]:
         """The page that begins with these positions, of which one more shows that it is not last.

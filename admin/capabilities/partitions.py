@@ -1,6 +1,6 @@
 """Partitions of the whole cluster by state: without a leader, under min ISR, under-replicated."""
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -11,7 +11,7 @@ from admin.capabilities.paging import Page, PageRequest
 from admin.capabilities.schema import Answer, BrokerId, Context, PartitionNumber, Route
 from statemachine.configs.effective import min_isr
 from statemachine.image.image import Image
-from statemachine.image.partition_index import first_after
+from statemachine.image.partition_index import first_after, keys_of
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.partition_health import PartitionState, in_states, states_of
 from statemachine.partitions.registration import PartitionRegistration
@@ -64,23 +64,25 @@ class ListPartitions(PageRequest[Partitions], frozen=True, kw_only=True):
     POSITION = tuple[str, PartitionNumber]
 
     async def answer(self, context: Context) -> Partitions:
-        return (await context.service.read_long(self._page, stale=context.stale)).value
+        return await context.read_long(self._page)
 
     def _page(self, image: Image) -> Slices[Partitions]:
         index = image.index
-        keys = BitMap.union(BitMap(), *index.leader_of.values())
-        if self.state:
-            keys = yield from in_states(image, self.state)
-        topics: Collection[Topic] = image.topics.values()
+        all_topics = image.topics.values()
+        topics: Iterable[Topic | None] = all_topics
         if self.topic is not None:
             topic = image.topic_named(self.topic)
             topics = [] if topic is None else [topic]
-            keys = keys & BitMap([] if topic is None else topic.keys)
+            keys = BitMap() if topic is None else (yield from keys_of(topic))
+        else:
+            keys = yield from index.every_key()
+        if self.state:
+            keys &= yield from in_states(image, self.state)
         if self.broker_id is not None:
-            keys = keys & index.replicas_of.get(self.broker_id, BitMap())
-        if len(keys) < len(topics):
+            keys &= index.replicas_of.get(self.broker_id, BitMap())
+        if len(keys) < len(all_topics):
             topics = index.topics(keys)
-        found = first_after(index, topics, keys, self.after, self.page_size + 1)
+        found = yield from first_after(topics, keys, self.after, self.page_size + 1)
         cut = self.cut_off([(topic.name, number) for topic, number in found], len(keys))
         listed = []
         for topic, number in found[: len(cut.shown)]:

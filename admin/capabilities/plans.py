@@ -26,7 +26,13 @@ from statemachine.errors import Error
 from statemachine.limits import PLANNED_PARTITIONS_MAX
 from statemachine.reassignment.planner.placing import Racks
 from statemachine.reassignment.planner.plans import Unplanned, generate, with_factor
-from statemachine.reassignment.planner.survey import ClusterSurvey, NoTopic, survey, topics_piece
+from statemachine.reassignment.planner.survey import (
+    ClusterSurvey,
+    NoTopic,
+    survey,
+    topic_names,
+    topics_piece,
+)
 from statemachine.vocabulary import Replicas
 
 FACTOR_MAX: Final = 32_767
@@ -171,7 +177,7 @@ async def _read_topics(
     """Return the replicas of the partitions to plan for, and those under reassignment."""
     names = topics
     if names is None:
-        names = (await service.read(lambda image: sorted(image.topic_ids))).value
+        names = (await service.read_long(topic_names)).value
     replicas: dict[tuple[str, int], Replicas] = {}
     moving: list[tuple[str, int]] = []
     at = 0, 0

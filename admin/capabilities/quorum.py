@@ -24,6 +24,7 @@ from quorum.log.meta_properties import uuid_from_text
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.transport.address import Address
 from statemachine.errors import Error
+from statemachine.slices import whole
 
 STATUS: Final = "metaquorum metadata-quorum describe --status"
 
@@ -171,7 +172,8 @@ class ListReplicas(PageRequest[Replicas], frozen=True, kw_only=True):
             for each in (*found.current_voters, *found.observers)
             if not self.status or each.status in self.status
         }
-        cut = self.cut(replicas)
+        # They are bounded by the observers of a leader (`OBSERVERS_MAX`).
+        cut = whole(self.cut(replicas))
         return Replicas(
             as_of_offset=found.as_of_offset,
             total=cut.total,

@@ -18,10 +18,18 @@ from admin.capabilities.schema import (
 )
 from statemachine.commands import AlterClientQuotas, ClientQuotasAltered, QuotaChange, QuotaOp
 from statemachine.configs.quota_precedence import CLIENT_ID, USER
-from statemachine.configs.quotas import IP, Match, QuotaFilter, describe_quotas
+from statemachine.configs.quotas import (
+    IP,
+    Match,
+    QuotaFilter,
+    matching_quotas,
+    quota_key,
+    quotas_of,
+)
 from statemachine.errors import Refusal
 from statemachine.image.image import Image, QuotaHolder
 from statemachine.records.kafka_records import QuotaEntity
+from statemachine.slices import SORTED_US, Slices
 
 BASE: Final = "/v1/quotas"
 
@@ -90,7 +98,7 @@ class ListQuotas(PageRequest[Quotas], frozen=True, kw_only=True):
     POSITION = tuple[tuple[str, str], ...]
 
     async def answer(self, context: Context) -> Quotas:
-        return await context.read(self._page)
+        return await context.read_long(self._page)
 
     def _filters(self) -> list[QuotaFilter]:
         named = {"user": self.user, "client_id": self.client_id, "ip": self.ip}
@@ -104,20 +112,21 @@ class ListQuotas(PageRequest[Quotas], frozen=True, kw_only=True):
             *(QuotaFilter(type=_TYPES[each], match=Match.SPECIFIED) for each in self.any),
         ]
 
-    def _page(self, image: Image) -> Quotas | Refusal:
-        found = describe_quotas(image, self._filters(), strict=self.strict)
-        if isinstance(found, Refusal):
-            return found
-        by_key = {_key(each): each for each in found}
-        cut = self.cut(by_key)
-        shown = [by_key[key] for key in cut.shown]
+    def _page(self, image: Image) -> Slices[Quotas | Refusal]:
+        matching = matching_quotas(image.quotas, self._filters(), strict=self.strict)
+        if isinstance(matching, Refusal):
+            return matching
+        cut = yield from self.cut(None if each is None else quota_key(each) for each in matching)
+        entities = []
+        for key in cut.shown:
+            holder = tuple([QuotaEntity(type=kind, name=name or None) for kind, name in key])
+            entities.append(EntityQuotas(entity=_entity(holder), quotas=quotas_of(image, holder)))
+            yield SORTED_US
         return Quotas(
             as_of_offset=image.end_offset,
             total=cut.total,
             next_page_token=cut.next_page_token,
-            entities=tuple(
-                EntityQuotas(entity=_entity(each), quotas=dict(found[each])) for each in shown
-            ),
+            entities=tuple(entities),
         )
 
 
@@ -167,8 +176,3 @@ def _holder(entity: Entity) -> QuotaHolder:
 
 def _entity(holder: QuotaHolder) -> Entity:
     return Entity(**{_FIELDS[part.type]: part.name for part in holder})
-
-
-def _key(holder: QuotaHolder) -> tuple[tuple[str, str], ...]:
-    # No part has an empty name: it is that of the default, the first one.
-    return tuple((part.type, part.name or "") for part in holder)

@@ -24,6 +24,7 @@ from admin.model import Assignment
 from controller.move_requests import OngoingReassignment, with_idempotency_key, wrong_name
 from statemachine.commands import AlterReassignments, ReassignmentsAltered
 from statemachine.image.image import Image
+from statemachine.image.partition_index import keys_of
 from statemachine.reassignment.copies import CopyLookup
 from statemachine.slices import Slices
 
@@ -96,16 +97,13 @@ class ListReassignments(PartitionsRequest[Reassignments], frozen=True, kw_only=T
 
     async def answer(self, context: Context) -> Reassignments:
         report_of = context.service.controller.reported_copies()
-        found = await context.service.read_long(
-            lambda image: self._page(image, report_of), stale=context.stale
-        )
-        return found.value
+        return await context.read_long(lambda image: self._page(image, report_of))
 
     def _page(self, image: Image, report_of: CopyLookup) -> Slices[Reassignments]:
         keys = image.index.moving
         if self.topic is not None:
             topic = image.topic_named(self.topic)
-            keys = keys & BitMap([] if topic is None else topic.keys)
+            keys = keys & (BitMap() if topic is None else (yield from keys_of(topic)))
         partitions, cut = yield from self.listed(image, keys, report_of)
         return Reassignments(
             as_of_offset=image.end_offset,

@@ -223,9 +223,12 @@ class Context:
         """Return what `reading` finds in the image; raises `RequestRefused` for a refusal."""
         return unless_refused((await self.service.read(reading, stale=self.stale)).value)
 
-    async def read_long(self, reading: "Callable[[Image], Slices[T]]") -> T:
-        """Return what `reading` finds in the image; it takes long, and reads in slices."""
-        return (await self.service.read_long(reading, stale=self.stale)).value
+    async def read_long(self, reading: "Callable[[Image], Slices[T | Refusal]]") -> T:
+        """Return what `reading` finds in the image, in slices: it may take long.
+
+        Raises `RequestRefused` for a refusal.
+        """
+        return unless_refused((await self.service.read_long(reading, stale=self.stale)).value)
 
 
 def twice(brokers: Sequence[int]) -> str | None:

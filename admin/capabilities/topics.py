@@ -1,12 +1,10 @@
 """Topics: list, create, describe, give more partitions and other configurations, delete."""
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
-from pyroaring import BitMap
 
 from admin.capabilities.configs import AlterConfigs, DescribedConfigs, described
 from admin.capabilities.needs import (
@@ -31,7 +29,6 @@ from admin.capabilities.schema import (
     Request,
     Route,
     check_part,
-    unless_refused,
 )
 from controller.apis.topics import new_topic_id
 from quorum.core.vocabulary import uuid_to_text
@@ -47,8 +44,9 @@ from statemachine.commands import (
 )
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
+from statemachine.image.partition_index import first_after, keys_of
 from statemachine.partitions.partition_health import PartitionState, in_states
-from statemachine.slices import Slices
+from statemachine.slices import LOOKED_AT_US, Slices
 from statemachine.vocabulary import TOPIC_RESOURCE
 
 BASE: Final = "/v1/topics"
@@ -126,19 +124,25 @@ class ListTopics(PageRequest[Topics], frozen=True, kw_only=True):
     POSITION = str
 
     async def answer(self, context: Context) -> Topics:
-        return (await context.service.read_long(self._page, stale=context.stale)).value
+        return await context.read_long(self._page)
 
     def _page(self, image: Image) -> Slices[Topics]:
-        names: Iterable[str] = image.topic_ids
+        names: Iterable[str | None] = image.topic_ids
         if self.state:
             found = image.index.topics((yield from in_states(image, self.state)))
-            names = [topic.name for topic in found]
-        cut = self.cut([name for name in names if name.startswith(self.prefix)])
+            names = (None if topic is None else topic.name for topic in found)
+        cut = yield from self.cut(
+            None if name is None or not name.startswith(self.prefix) else name for name in names
+        )
+        topics = []
+        for name in cut.shown:
+            topics.append(_listed(image, name))
+            yield LOOKED_AT_US
         return Topics(
             as_of_offset=image.end_offset,
             total=cut.total,
             next_page_token=cut.next_page_token,
-            topics=tuple([_listed(image, name) for name in cut.shown]),
+            topics=tuple(topics),
         )
 
 
@@ -175,34 +179,32 @@ class DescribeTopic(PageRequest[DescribedTopic], frozen=True, kw_only=True):
         return f"topic {self.name} cannot be described"
 
     async def answer(self, context: Context) -> DescribedTopic:
-        found = await context.service.read_long(self._page, stale=context.stale)
-        return unless_refused(found.value)
+        return await context.read_long(self._page)
 
     def _page(self, image: Image) -> Slices[DescribedTopic | Refusal]:
         topic = image.topic_named(self.name)
         if topic is None:
             return _unknown(self.name)
-        numbers: Sequence[int] = range(len(topic.partitions))
+        keys = yield from keys_of(topic)
         if self.state:
-            keys = (yield from in_states(image, self.state)) & BitMap(topic.keys)
-            numbers = image.index.numbers(keys)
-        begin = 0 if self.after is None else bisect_right(numbers, self.after)
-        cut = self.cut_off(numbers[begin : begin + self.page_size + 1], len(numbers))
-        # A page must not evict partitions from the cache of rows.
-        rows = [(number, topic.partitions.peek(number)) for number in cut.shown]
+            keys &= yield from in_states(image, self.state)
+        after = None if self.after is None else (topic.name, self.after)
+        found = yield from first_after((topic,), keys, after, self.page_size + 1)
+        cut = self.cut_off([number for _, number in found], len(keys))
+        partitions = []
+        for number in cut.shown:
+            # A page must not evict partitions from the cache of rows.
+            row = topic.partitions.peek(number)
+            assert row is not None
+            partitions.append(TopicPartition(**fields_of(image, topic, number, row)))
+            yield LOOKED_AT_US
         return DescribedTopic(
             as_of_offset=image.end_offset,
             name=self.name,
             topic_id=uuid_to_text(topic.topic_id),
             total=cut.total,
             next_page_token=cut.next_page_token,
-            partitions=tuple(
-                [
-                    TopicPartition(**fields_of(image, topic, number, row))
-                    for number, row in rows
-                    if row is not None
-                ]
-            ),
+            partitions=tuple(partitions),
         )
 
 

@@ -30,8 +30,10 @@ from statemachine.records.kafka_records import RemoveUserScramCredential
 from statemachine.security.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
-    describe_user_scram_credentials,
+    credentials_of,
+    users_with_credentials,
 )
+from statemachine.slices import SORTED_US, Slices
 
 BASE: Final = "/v1/users"
 PASSWORD_CHARACTERS_MAX: Final = 1_024
@@ -83,26 +85,26 @@ class ListUsers(PageRequest[Users], frozen=True, kw_only=True):
     POSITION = str
 
     async def answer(self, context: Context) -> Users:
-        return await context.read(self._page)
+        return await context.read_long(self._page)
 
-    def _page(self, image: Image) -> Users:
-        known = describe_user_scram_credentials(image, None)
-        found = {each.user: each.infos for each in known if each.user.startswith(self.prefix)}
-        cut = self.cut(found)
+    def _page(self, image: Image) -> Slices[Users]:
+        cut = yield from self.cut(
+            None if each is None or not each.startswith(self.prefix) else each
+            for each in users_with_credentials(image)
+        )
+        users = []
+        for name in cut.shown:
+            credentials = [
+                Credential(mechanism=_NAMES[each.mechanism], iterations=each.iterations)
+                for each in credentials_of(image, name)
+            ]
+            users.append(User(name=name, credentials=tuple(credentials)))
+            yield SORTED_US
         return Users(
             as_of_offset=image.end_offset,
             total=cut.total,
             next_page_token=cut.next_page_token,
-            users=tuple(
-                User(
-                    name=name,
-                    credentials=tuple(
-                        Credential(mechanism=_NAMES[one.mechanism], iterations=one.iterations)
-                        for one in found[name]
-                    ),
-                )
-                for name in cut.shown
-            ),
+            users=tuple(users),
         )
 
 

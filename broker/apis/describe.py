@@ -6,8 +6,7 @@ forwards what only the active controller can do (KIP-590).
 
 import asyncio
 import logging
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
@@ -17,15 +16,18 @@ from broker.authorization import BrokerRights
 from broker.config import BrokerConfig
 from broker.limits import DESCRIBED_PARTITIONS_MAX, DESCRIBED_TOPICS_MAX
 from broker.replica_manager import ReplicaManager
+from quorum.protocol import codec
 from quorum.protocol.errors import ErrorCode, RequestRefused
+from quorum.protocol.long_array import encode_items
 from quorum.protocol.metadata_response import encoded_in_slices
 from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.long_responses import LongResponses
-from statemachine.configs.config_responses import configs_response, quotas_response
+from statemachine.configs.config_responses import config_results, quotas_response
 from statemachine.configs.describe_configs import BrokerFile
 from statemachine.errors import Error
 from statemachine.security.rights import DESCRIBE_TOPIC, Access
+from statemachine.slices import pauses, sort_in_slices
 from statemachine.topics.metadata_responses import (
     cluster_operations,
     live_brokers,
@@ -72,7 +74,11 @@ class DescribeApi:
             "controller_id": self._controller(),
         }
         topics = metadata_topics(self._image, message, version, request.listener, access=access)
-        response = encoded_in_slices(version, values, topics)
+        self._answer_in_slices(request, encoded_in_slices(version, values, topics))
+
+    def _answer_in_slices(
+        self, request: InboundRequest, response: Generator[None, None, bytes]
+    ) -> None:
         made = self._long_responses.make(response, request.network)
         if made.done():
             _respond(request, made)
@@ -99,34 +105,42 @@ class DescribeApi:
             "brokers": live_brokers(self._image, request.listener),
         }
 
-    def topic_partitions(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
+    def topic_partitions(self, request: InboundRequest, message: Any) -> None:
         """DescribeTopicPartitions (75): topics by name up to the limit, then a cursor."""
+        self._answer_in_slices(request, self._topic_partitions(request, message))
+
+    def _topic_partitions(
+        self, request: InboundRequest, message: Any
+    ) -> Generator[None, None, bytes]:
         asked, access = {each.name for each in message.topics}, self._rights.access(request)
-        names = sorted(asked or self._image.topic_ids)
-        first = 0
+        begin = ("", 0)
         if message.cursor is not None:
-            names = names[bisect_left(names, message.cursor.topic_name) :]
-            if names and names[0] == message.cursor.topic_name:
-                first = message.cursor.partition_index
+            begin = message.cursor.topic_name, max(0, message.cursor.partition_index)
+        # A copy: topics come and go between two slices.
+        all_names = [*(asked or self._image.topic_ids)]
+        left = (None if each < begin[0] else each for each in all_names)
+        names = yield from pauses(sort_in_slices(left))
         limit = max(1, min(message.response_partition_limit, DESCRIBED_PARTITIONS_MAX))
         live = live_ids(self._image, request.listener)
-        topics, cursor = self._page(names, access, first, limit, live, is_asked=bool(asked))
-        return {
-            "topics": [topic_operations(each, access) for each in topics],
-            "next_cursor": cursor,
-        }
+        topics, cursor = self._page(names, access, begin, limit, live, is_asked=bool(asked))
+        return codec.response_body(
+            request.api_key,
+            request.api_version,
+            topics=[topic_operations(each, access) for each in topics],
+            next_cursor=cursor,
+        )
 
     def _page(
         self,
-        names: Sequence[str],
+        names: Iterable[str],
         access: Access,
-        first: int,
+        begin: tuple[str, int],
         limit: int,
         live: set[BrokerId],
         *,
         is_asked: bool,
     ) -> tuple[list[Mapping[str, Any]], Mapping[str, Any] | None]:
-        """The topics that fit, and the cursor of the rest; None at the end."""
+        """The topics from `begin` on that fit, and the cursor of the rest; None at the end."""
         topics: list[Mapping[str, Any]] = []
         for at, name in enumerate(names):
             if limit == 0 or at == DESCRIBED_TOPICS_MAX:
@@ -139,9 +153,8 @@ class DescribeApi:
             if topic is None:
                 topics.append(topic_fields(name, None, error=Error.UNKNOWN_TOPIC_OR_PARTITION))
                 continue
-            begin = first if at == 0 else 0
-            rest = (each for each in topic.existing() if each[0] >= begin)
-            some = list(islice(rest, limit + 1))
+            first = begin[1] if name == begin[0] else 0
+            some = list(islice(topic.existing(first), limit + 1))
             partitions = partition_fields(some[:limit], live)
             topics.append(topic_fields(name, topic.topic_id, partitions))
             if len(some) > limit:
@@ -149,17 +162,30 @@ class DescribeApi:
             limit -= len(some)
         return topics, None
 
-    def configs(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
+    def configs(self, request: InboundRequest, message: Any) -> None:
         """DescribeConfigs (32): any resource; of brokers only the cluster default and this one.
 
         The state machine defines the configurations; this broker adds those of its own file.
         """
         access = self._rights.access(request)
-        return configs_response(self._image, message, self._file, access=access)
+        results = config_results(self._image, message, self._file, access=access)
+        self._answer_in_slices(
+            request, encode_items(request.api_key, request.api_version, {}, "results", results)
+        )
 
-    def client_quotas(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
+    def client_quotas(self, request: InboundRequest, message: Any) -> None:
         """DescribeClientQuotas (48): the quotas, as far as this broker has replayed the log."""
-        return quotas_response(self._image, message)
+        self._answer_in_slices(request, self._client_quotas(request, message))
+
+    def _client_quotas(self, request: InboundRequest, message: Any) -> Generator[None, None, bytes]:
+        key, version = request.api_key, request.api_version
+        # A copy: entities come and go between two slices.
+        response = quotas_response(self._image, message, [*self._image.quotas])
+        fields = dict((yield from pauses(response)))
+        entries = fields.pop("entries")
+        if entries is None:
+            return codec.response_body(key, version, **fields, entries=None)
+        return (yield from encode_items(key, version, fields, "entries", entries))
 
     def log_dirs(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
         """DescribeLogDirs (35): the sizes of the logs in the one directory, without reading a file.

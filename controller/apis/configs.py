@@ -4,14 +4,25 @@ IncrementalAlterConfigs (44), AlterConfigs (33), DescribeConfigs (32), AlterClie
 DescribeClientQuotas (48, KIP-546), UpdateFeatures (57, KIP-584).
 """
 
+from collections.abc import Generator, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import convert
 
 from controller.apis.access import access_of, refused
-from controller.apis.request import KafkaRequest, outcome, refuse
-from controller.service import Service
+from controller.apis.long_answers import answer_in_slices
+from controller.apis.request import (
+    KafkaRequest,
+    encode_body,
+    free_in_slices,
+    offload,
+    outcome,
+    refuse,
+)
+from controller.service import AsOf, Service
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.long_array import encode_items
 from statemachine.commands import (
     AlterClientQuotas,
     ClientQuotasAltered,
@@ -28,7 +39,7 @@ from statemachine.commands import (
     UpdateFeatures,
     UpgradeType,
 )
-from statemachine.configs.config_responses import configs_response, quotas_response
+from statemachine.configs.config_responses import config_results, quotas_response
 from statemachine.image.image import Image
 from statemachine.records.kafka_records import QuotaEntity
 from statemachine.security.rights import config_right
@@ -81,12 +92,14 @@ async def alter_configs(request: KafkaRequest, service: Service) -> Any:
 
 async def describe_configs(request: KafkaRequest, service: Service) -> Any:
     """Describe configurations from the log; only a broker knows its own file."""
-
-    def read(image: Image) -> Any:
-        return request.respond(**configs_response(image, request.message, access=access))
-
     access = access_of(request, service)
-    return await service.read(read, stale=request.stale)
+
+    def encoded(image: Image) -> Generator[None, None, bytes]:
+        results = config_results(image, request.message, access=access)
+        return encode_items(request.api_key, request.version, {}, "results", results)
+
+    read = partial(service.read, stale=request.stale)
+    return await answer_in_slices(request, service, read, encoded)
 
 
 async def alter_quotas(request: KafkaRequest, service: Service) -> Any:
@@ -115,10 +128,18 @@ def _entity_fields(entity: tuple[QuotaEntity, ...]) -> dict[str, Any]:
 
 
 async def describe_client_quotas(request: KafkaRequest, service: Service) -> Any:
-    def read(image: Image) -> Any:
-        return request.respond(**quotas_response(image, request.message))
+    found = await service.read_long(
+        lambda image: quotas_response(image, request.message, image.quotas), stale=request.stale
+    )
+    entries = found.value["entries"] or ()
+    respond = partial(_encoded, request, found.value)
+    response = await offload(respond, len(entries))
+    free_in_slices(entries)
+    return AsOf(response, found.offset)
 
-    return await service.read(read, stale=request.stale)
+
+def _encoded(request: KafkaRequest, fields: Mapping[str, Any]) -> bytes:
+    return encode_body(request, request.respond(**fields))
 
 
 _UPGRADE_TYPES_FROM = 1

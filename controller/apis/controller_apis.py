@@ -39,6 +39,9 @@ from statemachine.security.authorizer import Rule
 
 logger = logging.getLogger("kafka")
 
+_LONG: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_CONFIGS})
+"""The requests whose responses may be long and are made in slices."""
+
 ADMIN_REQUESTS_MAX: Final = 1_024
 """Admin requests under way on one node; a further one is answered REQUEST_TIMED_OUT."""
 
@@ -109,8 +112,8 @@ class ControllerApis:
         """Answer a request of an admin client, or one that another node forwarded, in a task."""
         is_full = len(self._tasks) >= ADMIN_REQUESTS_MAX
         task = asyncio.get_running_loop().create_task(self._serve(inbound, is_full=is_full))
-        if inbound.api_key == ApiKey.METADATA:
-            # It may be long, and nobody else waits for it.
+        if inbound.api_key in _LONG:
+            # Nobody else waits for it.
             inbound.on_gone = partial(task.cancel, "its client is gone")
         self._tasks.add(task)
         task.add_done_callback(partial(self._ended, inbound))

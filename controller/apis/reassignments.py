@@ -54,7 +54,7 @@ from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.copies import CopyLookup, no_report, partition_copies
 from statemachine.reassignment.move_queries import reassigned
 from statemachine.reassignment.progress import progress_of
-from statemachine.slices import Slices, whole
+from statemachine.slices import PASSED_US, Slices, whole
 
 MoveCommand: TypeAlias = BeginMove | PauseMoves | CancelMoves | RollBackMove | AlterMove
 MoveAnswer: TypeAlias = MovesAltered | MovesCancelled | MoveStarted
@@ -140,7 +140,9 @@ async def list_reassignments(request: KafkaRequest, service: Service) -> Any:
             wanted.setdefault(topic.name, []).extend(topic.partition_indexes)
     is_ours = request.extension is not None
     found = await read_reassignments(service, wanted, detailed=is_ours, stale=request.stale)
-    return await offload(lambda: _listed(request, found), len(found.value))
+    response = await offload(lambda: _listed(request, found), len(found.value))
+    free_in_slices(found.value)
+    return response
 
 
 def _listed(
@@ -250,9 +252,13 @@ def listing(
     """
     named = None
     if wanted is not None:
-        named = [(name, number) for name, numbers in wanted.items() for number in numbers]
+        named = ((name, number) for name, numbers in wanted.items() for number in numbers)
     listed: list[OngoingReassignment] = []
-    for topic, number, partition in reassigned(image, named):
+    for each in (yield from reassigned(image, named)):
+        if each is None:
+            yield PASSED_US
+            continue
+        topic, number, partition = each
         if detailed and len(listed) < PARTITIONS_SHOWN_MAX:
             listed.append(described(image, topic, number, partition, report_of))
             yield PROGRESS_US

@@ -14,7 +14,14 @@ from uuid import UUID
 from msgspec.structs import asdict
 
 from controller.apis.access import access_of
-from controller.apis.request import KafkaRequest, encode_body, offload, outcome, refuse
+from controller.apis.request import (
+    KafkaRequest,
+    encode_body,
+    free_in_slices,
+    offload,
+    outcome,
+    refuse,
+)
 from controller.service import AsOf, Service
 from quorum.core.vocabulary import uuid_to_text
 from quorum.protocol.principal import ANONYMOUS
@@ -37,7 +44,6 @@ from statemachine.commands import (
     ScramCredentialsAltered,
 )
 from statemachine.errors import Error, Refusal
-from statemachine.image.image import Image
 from statemachine.records.kafka_records import (
     AccessControlEntry,
     DelegationToken,
@@ -183,11 +189,17 @@ async def describe_scram_credentials(request: KafkaRequest, service: Service) ->
     asked = request.message.users
     users = None if asked is None else [each.name for each in asked]
 
-    def read(image: Image) -> Any:
-        results = map(_described_user, describe_user_scram_credentials(image, users))
-        return request.respond(**_error_fields(None, results=results))
+    reading = partial(describe_user_scram_credentials, users=users)
+    found = await service.read_long(reading, stale=request.stale)
+    respond = partial(_described_users, request, found.value)
+    response = await offload(respond, len(found.value))
+    free_in_slices(found.value)
+    return AsOf(response, found.offset)
 
-    return await service.read(read, stale=request.stale)
+
+def _described_users(request: KafkaRequest, users: list[UserCredentials]) -> bytes:
+    results = map(_described_user, users)
+    return encode_body(request, request.respond(**_error_fields(None, results=results)))
 
 
 def _described_user(found: UserCredentials) -> dict[str, Any]:

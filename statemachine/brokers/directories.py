@@ -112,7 +112,7 @@ def lose_directories(
 def _leave_lost(pending: PendingDecision, broker: kafka_records.RegisterBroker) -> Slices[None]:
     index, leaving = pending.image.index, (broker.broker_id,)
     lost = BitMap()
-    for topic, number in in_order(index, index.of_any(index.isr_of, leaving)):
+    for topic, number in (yield from in_order(index, index.of_any(index.isr_of, leaving))):
         partition = pending.partition(topic, number)
         assert partition is not None
         if not pending.is_online(broker.broker_id, directory_of(partition, broker.broker_id)):

@@ -5,7 +5,6 @@ and rises. A broker that may not lead leaves every ISR in the same decision. If 
 member and there is no ELR, it stays in the ISR and the partition has no leader.
 """
 
-from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
@@ -30,7 +29,7 @@ from statemachine.commands import (
 from statemachine.errors import Error, Refusal
 from statemachine.features.features import KRAFT_VERSION
 from statemachine.image.image import Image
-from statemachine.image.partition_index import in_order
+from statemachine.image.partition_index import first_after
 from statemachine.limits import (
     DISTRUSTED_PARTITIONS_MAX,
     HELD_PARTITIONS_NAMED_MAX,
@@ -42,7 +41,7 @@ from statemachine.partitions.isr import stale_broker
 from statemachine.partitions.leader_election import isr_without
 from statemachine.pending_decision import PendingDecision
 from statemachine.records import kafka_records
-from statemachine.slices import Slices
+from statemachine.slices import Slices, whole
 from statemachine.vocabulary import (
     LEVEL_DIRECTORIES,
     METADATA_VERSION,
@@ -392,7 +391,7 @@ def in_use_refusal(image: Image, broker_id: BrokerId) -> Refusal | None:
     keys = index.of_any(index.replicas_of, (broker_id,))
     if not keys:
         return None
-    first = islice(in_order(index, keys), HELD_PARTITIONS_NAMED_MAX)
+    first = whole(first_after(index.topics(keys), keys, None, HELD_PARTITIONS_NAMED_MAX))
     named = ", ".join(f"{topic.name}-{number}" for topic, number in first)
     more = len(keys) - HELD_PARTITIONS_NAMED_MAX
     others = f" and {more} more" if more > 0 else ""

@@ -64,7 +64,7 @@ def check_safety(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safet
     live = {broker.broker_id for broker in image.brokers.values() if broker.live} - stopping
     shown = []
     count = 0
-    for topic, number in in_order(index, keys):
+    for topic, number in (yield from in_order(index, keys)):
         # A scan must not evict partitions from the cache of rows.
         partition = topic.partitions.peek(number)
         assert partition is not None

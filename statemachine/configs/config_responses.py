@@ -3,7 +3,7 @@
 Controllers and brokers describe from their own image, and a broker adds its own file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from statemachine.configs.describe_configs import (
@@ -12,25 +12,28 @@ from statemachine.configs.describe_configs import (
     ConfigEntry,
     describe_configs,
 )
-from statemachine.configs.quotas import QuotaFilter, describe_quotas
+from statemachine.configs.quotas import QuotaFilter, matching_quotas, quota_key, quotas_of
 from statemachine.errors import Error, Refusal
-from statemachine.image.image import Image
+from statemachine.image.image import Image, QuotaHolder
 from statemachine.security.rights import UNLIMITED, Access, config_right
+from statemachine.slices import SORTED_US, Slices, sort_in_slices
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, Resource
 
 MESSAGE_CHARACTERS_MAX: Final = 1_000
 """The length of an error message, which may quote the request; old versions have 16 bits for it."""
 
 
-def configs_response(
+def config_results(
     image: Image,
     request: Any,
     answering: BrokerFile = NO_BROKER,
     *,
     access: Access = UNLIMITED,
-) -> Mapping[str, Any]:
-    """Return the fields of a DescribeConfigs response: a result for each resource asked for."""
-    results = []
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the results of a DescribeConfigs response, one for each resource asked for.
+
+    Each is as of the time at which it is taken.
+    """
     for asked in request.resources:
         resource = asked.resource_type, asked.resource_name
         right, name = config_right(*resource, alters=False)
@@ -44,8 +47,7 @@ def configs_response(
             wanted = asked.configuration_keys
             chosen = (each for each in found if not wanted or each.name in wanted)
             result["configs"] = [_entry(request, each) for each in chosen]
-        results.append(result)
-    return {"results": results}
+        yield result
 
 
 def _configs_of(
@@ -78,22 +80,28 @@ def _entry(request: Any, entry: ConfigEntry) -> Mapping[str, Any]:
     }
 
 
-def quotas_response(image: Image, request: Any) -> Mapping[str, Any]:
-    """Return the fields of a DescribeClientQuotas response."""
+def quotas_response(
+    image: Image, request: Any, holders: Iterable[QuotaHolder]
+) -> Slices[Mapping[str, Any]]:
+    """Return the fields of a DescribeClientQuotas response about these entities.
+
+    If the image changes between two slices, the quotas of each entity are those of the time at
+    which they are taken, and `holders` must not be its table.
+    """
     filters = [
         QuotaFilter(type=each.entity_type, match=each.match_type, name=each.match)
         for each in request.components
     ]
-    found = describe_quotas(image, filters, strict=request.strict)
-    if isinstance(found, Refusal):
-        return {**_error_fields(found), "entries": None}
-    entries = [
-        {
-            "entity": [{"entity_type": part.type, "entity_name": part.name} for part in holder],
-            "values": [{"key": key, "value": value} for key, value in quotas.items()],
-        }
-        for holder, quotas in found.items()
-    ]
+    matching = matching_quotas(holders, filters, strict=request.strict)
+    if isinstance(matching, Refusal):
+        return {**_error_fields(matching), "entries": None}
+    entries = []
+    for holder in (yield from sort_in_slices(matching, key=quota_key)):
+        if quotas := quotas_of(image, holder):
+            entity = [{"entity_type": part.type, "entity_name": part.name} for part in holder]
+            values = [{"key": key, "value": value} for key, value in quotas.items()]
+            entries.append({"entity": entity, "values": values})
+        yield SORTED_US
     return {**_error_fields(None), "entries": entries}
 
 

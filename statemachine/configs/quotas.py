@@ -8,7 +8,7 @@ name is the default for those without a quota. Checks and errors are those of Ka
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -177,16 +177,28 @@ class QuotaFilter(Struct, frozen=True, kw_only=True, gc=False):
     name: str | None = None
 
 
-def describe_quotas(
-    image: Image, filters: Sequence[QuotaFilter], *, strict: bool
-) -> Mapping[QuotaHolder, Mapping[str, float]] | Refusal:
-    """Return the quotas of entities that pass all filters; `strict`: they have no other parts."""
+def matching_quotas(
+    holders: Iterable[QuotaHolder], filters: Sequence[QuotaFilter], *, strict: bool
+) -> Iterator[QuotaHolder | None] | Refusal:
+    """Return those of the entities that pass all filters; None stands for one that does not.
+
+    `strict`: they have no parts of other types.
+    """
     refusal = _filters_refusal(filters)
     if refusal is not None:
         return refusal
-    holders = [holder for holder in image.quotas if _passes(holder, filters, strict)]
-    holders.sort(key=lambda holder: [(part.type, part.name or "") for part in holder])
-    return {holder: dict(sorted(image.quotas[holder].items())) for holder in holders}
+    return (each if _passes(each, filters, strict) else None for each in holders)
+
+
+def quota_key(holder: QuotaHolder) -> tuple[tuple[str, str], ...]:
+    """Return the sort key of an entity: the types and names of its parts, the default first."""
+    # No part has an empty name.
+    return tuple([(part.type, part.name or "") for part in holder])
+
+
+def quotas_of(image: Image, holder: QuotaHolder) -> dict[str, float]:
+    """Return the quotas of an entity in the order of their names; none for an unknown one."""
+    return dict(sorted(image.quotas.get(holder, {}).items()))
 
 
 def _passes(holder: QuotaHolder, filters: Sequence[QuotaFilter], strict: bool) -> bool:

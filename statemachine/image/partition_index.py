@@ -7,7 +7,6 @@ process. Decisions must not, so partitions are returned in the order of topic na
 
 from array import array
 from collections.abc import Iterable, Iterator
-from heapq import heapify, heappop
 from itertools import repeat
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -19,7 +18,12 @@ from statemachine.image.delta import SchedulerDelta
 from statemachine.image.partition_table import NO_KEY, Topic
 from statemachine.partitions.registration import PartitionRegistration, moves_leader
 from statemachine.records.row_codec import Rows, rising
+from statemachine.slices import PASSED_US, SORTED_US, UNITED_US, Slices, sort_in_slices
 from statemachine.vocabulary import NO_LEADER, NO_MOVE, BrokerId, MoveId, Replicas
+
+_KEYS_AT_ONCE: Final = 10_000
+_KEYS_US: Final = 200
+"""The cost of a bitmap of so many keys of a topic."""
 
 
 class PartitionIndex:
@@ -195,11 +199,28 @@ class PartitionIndex:
         topic = self._topics[key]
         return None if topic is None else (topic, self._numbers[key])
 
-    def topics(self, keys: BitMap) -> set[Topic]:
-        """Return the topics of the partitions with these keys."""
-        found = {self._topics[key] for key in keys}
-        assert None not in found, "a key is in a bitmap, but no partition has it"
-        return found  # type: ignore[return-value]
+    def every_key(self) -> Slices[BitMap]:
+        """Return the keys of all partitions."""
+        found = BitMap()
+        for led in self.leader_of.values():
+            found |= led
+            yield UNITED_US
+        return found
+
+    def topics(self, keys: BitMap) -> Iterator[Topic | None]:
+        """Yield the topics of the partitions with these keys, each once.
+
+        None stands for a partition whose topic has been yielded.
+        """
+        seen = set[Topic]()
+        for key in keys:
+            topic = self._topics[key]
+            assert topic is not None, "a key is in a bitmap, but no partition has it"
+            if topic in seen:
+                yield None
+            else:
+                seen.add(topic)
+                yield topic
 
     def numbers(self, keys: BitMap) -> list[int]:
         """Return the numbers of partitions of one topic with these keys, in order."""
@@ -281,33 +302,44 @@ def _move(
             bitmap.add(key)
 
 
+def keys_of(topic: Topic) -> Slices[BitMap]:
+    """Return the keys of the partitions of a topic."""
+    found = BitMap()
+    for first in range(0, len(topic.keys), _KEYS_AT_ONCE):
+        found |= BitMap(topic.keys[first : first + _KEYS_AT_ONCE])
+        yield _KEYS_US
+    found.discard(NO_KEY)
+    return found
+
+
 def first_after(
-    index: PartitionIndex,
-    topics: Iterable[Topic],
+    topics: Iterable[Topic | None],
     keys: BitMap,
     after: tuple[str, int] | None,
     count_max: int,
-) -> list[tuple[Topic, int]]:
+) -> Slices[list[tuple[Topic, int]]]:
     """Return up to `count_max` partitions with these keys behind `after`, by topic and number.
 
     `topics` are those that may have such partitions.
     """
     found: list[tuple[Topic, int]] = []
     begin = "" if after is None else after[0]
-    queue = [
-        (topic.name, place, topic) for place, topic in enumerate(topics) if topic.name >= begin
-    ]
-    heapify(queue)
-    while queue and len(found) < count_max:
-        name, _, topic = heappop(queue)
-        first = after[1] + 1 if after is not None and name == begin else 0
-        numbers = index.numbers(keys & BitMap(topic.keys))
-        found += [(topic, number) for number in numbers if number >= first]
-    return found[:count_max]
+    left = (None if each is None or each.name < begin else each for each in topics)
+    for topic in (yield from sort_in_slices(left, key=_name)):
+        first = after[1] + 1 if after is not None and topic.name == begin else 0
+        for number in range(first, len(topic.keys)):
+            if topic.keys[number] in keys:
+                found.append((topic, number))
+                if len(found) == count_max:
+                    return found
+            yield PASSED_US
+        yield SORTED_US
+    return found
 
 
-def in_order(index: PartitionIndex, keys: BitMap) -> Iterator[tuple[Topic, int]]:
-    """Yield the partitions with these keys; `index` must not change until the end."""
-    for topic in sorted(index.topics(keys), key=_name):
-        for number in index.numbers(BitMap(topic.keys) & keys):
-            yield topic, number
+def in_order(index: PartitionIndex, keys: BitMap) -> Slices[Iterator[tuple[Topic, int]]]:
+    """Return the partitions with these keys; `index` must not change until the end."""
+    topics = yield from sort_in_slices(index.topics(keys), key=_name)
+    return (
+        (topic, number) for topic in topics for number in index.numbers(BitMap(topic.keys) & keys)
+    )

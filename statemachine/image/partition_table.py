@@ -381,11 +381,14 @@ class Topic:
         """Return the partition with this number, or None."""
         return self.partitions.get(number)
 
-    def existing(self) -> Iterator[tuple[int, PartitionRegistration]]:
-        """Yield number and value of each partition that exists."""
-        for number, partition in enumerate(self.partitions):
+    def existing(self, first: int = 0) -> Iterator[tuple[int, PartitionRegistration]]:
+        """Yield number and value of each partition that exists, from number `first` on."""
+        number = first
+        while number < len(self.partitions):
+            partition = self.partitions.peek(number)
             if partition is not None:
                 yield number, partition
+            number += 1
 
     def numbers(self) -> list[int]:
         """Return the numbers of the partitions that exist."""

@@ -12,7 +12,7 @@ from statemachine.partitions.change_builder import change_partition
 from statemachine.partitions.leader_election import Election, election_for
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
-from statemachine.slices import CHANGED_US, PASSED_US, Slices
+from statemachine.slices import CHANGED_US, PASSED_US, Slices, sort_in_slices
 from statemachine.vocabulary import NO_LEADER, Replicas
 
 _ELECTIONS: Final = {
@@ -48,11 +48,13 @@ def _in_need(pending: PendingDecision, election: ElectionType) -> Slices[list[tu
     index = pending.image.index
     found: list[tuple[str, int]] = []
     if election is ElectionType.UNCLEAN:
-        for topic, number in in_order(index, index.leader_of.get(NO_LEADER, BitMap())):
+        leaderless = index.leader_of.get(NO_LEADER, BitMap())
+        for topic, number in (yield from in_order(index, leaderless)):
             found.append((topic.name, number))
             yield PASSED_US
         return found
-    for name, topic_id in sorted(pending.image.topic_ids.items()):
+    topics = yield from sort_in_slices(pending.image.topic_ids.items())
+    for name, topic_id in topics:
         for number, partition in pending.image.topics[topic_id].existing():
             if not _satisfied(partition, election):
                 found.append((name, number))
@@ -97,7 +99,7 @@ def elect_each(
     """
     if at_most is not None and len(keys) > at_most:
         keys, pending.is_complete = keys[:at_most], False
-    for topic, number in in_order(pending.image.index, keys):
+    for topic, number in (yield from in_order(pending.image.index, keys)):
         partition = pending.partition(topic, number)
         assert partition is not None
         election = election_for(pending.image, topic)

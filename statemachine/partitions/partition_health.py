@@ -19,7 +19,7 @@ from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.copies import CopyLookup, no_report
 from statemachine.reassignment.progress import progress_of
 from statemachine.reassignment.step import Reason
-from statemachine.slices import LOOKED_AT_US, PLANNED_US, Slices
+from statemachine.slices import LOOKED_AT_US, PLANNED_US, UNITED_US, Slices
 from statemachine.vocabulary import NO_LEADER, NO_MOVE, MoveId
 
 STALLING: Final = frozenset(
@@ -52,18 +52,19 @@ class PartitionHealth(Struct, frozen=True, kw_only=True):
     """The first moves that have such partitions."""
 
 
-def under_replicated(index: PartitionIndex) -> BitMap:
+def under_replicated(index: PartitionIndex) -> Slices[BitMap]:
     """Return the partitions with a replica outside of the ISR.
 
     The ISR is a part of the replicas. So where a broker has as many partitions in sync as it has
     replicas, they are the same ones, and two lengths tell it.
     """
-    lacking = [
-        held - in_sync
-        for broker_id, held in index.replicas_of.items()
-        if len(held) != len(in_sync := index.isr_of.get(broker_id, _NONE))
-    ]
-    return BitMap.union(BitMap(), *lacking)
+    found = BitMap()
+    for broker_id, held in index.replicas_of.items():
+        in_sync = index.isr_of.get(broker_id, _NONE)
+        if len(held) != len(in_sync):
+            found |= held - in_sync
+        yield UNITED_US
+    return found
 
 
 _NONE: Final = BitMap()
@@ -118,9 +119,10 @@ def _in_state(image: Image, state: PartitionState) -> Slices[BitMap]:
         case PartitionState.WITHOUT_LEADER:
             return index.leader_of.get(NO_LEADER, _NONE)
         case PartitionState.UNDER_MIN_ISR:
-            return (yield from _matching(image, under_replicated(index), _is_under_min_isr))
+            lacking = yield from under_replicated(index)
+            return (yield from _matching(image, lacking, _is_under_min_isr))
         case PartitionState.UNDER_REPLICATED:
-            lacking = under_replicated(index)
+            lacking = yield from under_replicated(index)
             stepping = yield from _matching(image, lacking & index.stepping, _lacks_settled)
             return (lacking - index.stepping) | stepping
         case PartitionState.REASSIGNING:

@@ -21,6 +21,7 @@ from statemachine.limits import (
     COPY_REPORTS_PER_BROKER_MAX,
 )
 from statemachine.partitions.registration import PartitionRegistration
+from statemachine.slices import LOOKED_AT_US, Slices
 from statemachine.vocabulary import BrokerId, MoveId, Replicas
 
 _MS_PER_S: Final = 1_000
@@ -189,7 +190,7 @@ class MoveCopies(Struct, frozen=True, kw_only=True, gc=False):
     """Partitions with a replica that falls behind."""
 
 
-def move_copies(image: Image, move_id: MoveId, report_of: CopyLookup) -> MoveCopies:
+def move_copies(image: Image, move_id: MoveId, report_of: CopyLookup) -> Slices[MoveCopies]:
     """Return the bytes left to copy of a move; partitions beyond the limit count as unknown.
 
     A broker copies several partitions at a time, so the slowest one determines the time left.
@@ -199,9 +200,13 @@ def move_copies(image: Image, move_id: MoveId, report_of: CopyLookup) -> MoveCop
     looked_at = (keys & index.stepping)[:COPIES_LOOKED_AT_MAX]
     bytes_left, rate, known, behind = 0, 0, 0, 0
     time_ms: int | None = 0
-    for topic, number in index.partitions(looked_at):
+    for key in looked_at:
+        place = index.at(key)
+        assert place is not None, "a key is in a bitmap, but no partition has it"
+        topic, number = place
         partition = topic.partition(number)
         assert partition is not None
+        yield LOOKED_AT_US
         found = partition_copies(topic.topic_id, number, partition, report_of)
         if found is None:
             continue

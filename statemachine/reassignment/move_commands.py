@@ -18,7 +18,7 @@ from pyroaring import BitMap
 
 from statemachine import commands
 from statemachine.errors import Error, Refusal
-from statemachine.image.partition_index import in_order
+from statemachine.image.partition_index import PartitionIndex, in_order
 from statemachine.image.partition_table import Topic
 from statemachine.limits import (
     MOVE_PART_PARTITIONS_MAX,
@@ -366,7 +366,8 @@ def cancel_moves(
     """Revert the steps under way of the named partitions, topics and moves; drop later steps."""
     # A dictionary keeps them nearly sorted, which makes sorting fast.
     named = dict.fromkeys((*command.partitions, *_of_topics(pending, command)))
-    for topic, number in _held(pending, command):
+    index = pending.image.index
+    for topic, number in (yield from in_order(index, _held(index, command))):
         named[(topic.name, number)] = None
         yield PASSED_US
     partitions = []
@@ -382,13 +383,12 @@ def cancel_moves(
     )
 
 
-def _held(pending: PendingDecision, command: commands.CancelMoves) -> Iterator[tuple[Topic, int]]:
-    """Yield the partitions under way of the named moves, or of all."""
-    index = pending.image.index
+def _held(index: PartitionIndex, command: commands.CancelMoves) -> BitMap:
+    """Return the partitions under way of the named moves, or of all."""
     keys = index.moving if command.everything else BitMap()
     for move_id in command.moves:
         keys = keys | index.keys_of_move(move_id)
-    return in_order(index, keys)
+    return keys
 
 
 def _of_topics(

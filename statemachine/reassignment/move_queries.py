@@ -3,7 +3,10 @@
 Moves are listed while they run, and after their end until they are forgotten.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from bisect import insort
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 from pyroaring import BitMap
@@ -11,11 +14,15 @@ from pyroaring import BitMap
 from statemachine.image.image import Image
 from statemachine.image.partition_index import first_after, in_order
 from statemachine.image.partition_table import Topic
+from statemachine.limits import LOST_CONFIGS_SHOWN_MAX
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.move import Move, OwnedKey
 from statemachine.reassignment.progress import State, state_of
-from statemachine.slices import LOOKED_AT_US, Slices
+from statemachine.slices import LOOKED_AT_US, PASSED_US, Slices, sort_in_slices
 from statemachine.vocabulary import MoveId
+
+SUMMARY_US: Final = 10
+"""The cost of the summary of a move."""
 
 
 class MoveSummary(Struct, frozen=True, kw_only=True, gc=False):
@@ -29,36 +36,47 @@ class MoveSummary(Struct, frozen=True, kw_only=True, gc=False):
     completed: int
     """Partitions that have left the move with their target replicas."""
     lost: tuple[OwnedKey, ...] = ()
-    """Configurations that its throttle had set until users set them."""
+    """The first configurations that its throttle had set until users set them."""
 
 
-def summary_of(image: Image, move_id: MoveId) -> MoveSummary | None:
+def summary_of(image: Image, move_id: MoveId) -> Slices[MoveSummary | None]:
     """Return the summary of this move, or None if it does not exist or is forgotten."""
-    move = image.moves.get(move_id)
-    return None if move is None else _summary(image, move, _lost_by(image))
+    if move_id not in image.moves:
+        return None
+    (found,) = yield from summaries(image, (move_id,))
+    return found
 
 
-def summaries(image: Image, moves: Iterable[MoveId] | None = None) -> tuple[MoveSummary, ...]:
-    """Return the summaries of all listed moves, or of these, in the order in which they began."""
-    lost = _lost_by(image)
-    ids = sorted(image.moves if moves is None else moves)
-    return tuple([_summary(image, image.moves[move_id], lost) for move_id in ids])
+def summaries(image: Image, moves: Sequence[MoveId]) -> Slices[tuple[MoveSummary, ...]]:
+    """Return the summaries of these listed moves. `image` must not change until the last slice."""
+    lost = yield from _lost_by(image, moves)
+    found = []
+    for move_id in moves:
+        found.append(_summary(image, image.moves[move_id], lost))
+        yield SUMMARY_US
+    return tuple(found)
 
 
-def recent_moves(image: Image, running_max: int, ended_max: int) -> list[MoveId]:
+def recent_moves(image: Image, running_max: int, ended_max: int) -> Slices[list[MoveId]]:
     """Return the first running moves and the last ended ones, in the order in which they began."""
-    running = [each for each, move in image.moves.items() if move.ended is None]
-    ended = [each for each, move in image.moves.items() if move.ended is not None]
-    # They are in the order of their ids, but for a snapshot that was loaded.
-    kept = sorted(ended)[-ended_max:] if ended_max else []
-    return sorted([*sorted(running)[:running_max], *kept])
+    moves = image.moves.values()
+    running = yield from sort_in_slices(each.id if each.ended is None else None for each in moves)
+    ended = yield from sort_in_slices(None if each.ended is None else -each.id for each in moves)
+    last = [-each for each in islice(ended, ended_max)]
+    return sorted([*islice(running, running_max), *last])
 
 
-def _lost_by(image: Image) -> dict[MoveId, list[OwnedKey]]:
-    found: dict[MoveId, list[OwnedKey]] = {}
+def _lost_by(image: Image, moves: Sequence[MoveId]) -> Slices[dict[MoveId, list[OwnedKey]]]:
+    """Return the first configurations that these moves have lost to users."""
+    found: dict[MoveId, list[OwnedKey]] = {each: [] for each in moves if each in image.owners}
+    if not found:
+        return found
     for key, owned in image.owned.items():
         for move_id in owned.lost:
-            found.setdefault(move_id, []).append(key)
+            if (lost := found.get(move_id)) is not None:
+                insort(lost, key)
+                del lost[LOST_CONFIGS_SHOWN_MAX:]
+        yield PASSED_US
     return found
 
 
@@ -70,17 +88,16 @@ def _summary(image: Image, move: Move, lost: Mapping[MoveId, list[OwnedKey]]) ->
         waiting=len(keys) - stepping,
         stepping=stepping,
         completed=move.begun.partitions - len(keys) - move.left.total,
-        lost=tuple(sorted(lost.get(move.id, ()))),
+        lost=tuple(lost.get(move.id, ())),
     )
 
 
 def partitions_of_move(
     image: Image, move_id: MoveId, after: tuple[str, int] | None, count_max: int
-) -> list[tuple[Topic, int]]:
+) -> Slices[list[tuple[Topic, int]]]:
     """Return up to `count_max` partitions of the move after `after`, by topic and number."""
-    index = image.index
-    keys = index.keys_of_move(move_id)
-    return first_after(index, index.topics(keys), keys, after, count_max)
+    keys = image.index.keys_of_move(move_id)
+    return first_after(image.index.topics(keys), keys, after, count_max)
 
 
 def in_states(image: Image, keys: BitMap, states: Collection[State]) -> Slices[BitMap]:
@@ -107,25 +124,25 @@ def in_states(image: Image, keys: BitMap, states: Collection[State]) -> Slices[B
     return found
 
 
-def reassigned(
-    image: Image, partitions: Collection[tuple[str, int]] | None = None
-) -> Iterator[tuple[Topic, int, PartitionRegistration]]:
-    """Yield the partitions under reassignment (api 46), of all or of these, by topic and number.
+Reassigned: TypeAlias = tuple[Topic, int, PartitionRegistration]
 
-    The image must not change meanwhile.
+
+def reassigned(
+    image: Image, partitions: Iterable[tuple[str, int]] | None = None
+) -> Slices[Iterator[Reassigned | None]]:
+    """Return the partitions under reassignment (api 46), of all or of these, by topic and number.
+
+    None stands for one of these that is not. The image must not change meanwhile.
     """
     if partitions is None:
-        found = in_order(image.index, image.index.moving)
-    else:
-        found = _named(image, partitions)
-    for topic, number in found:
-        partition = topic.partition(number)
-        if partition is not None and partition.moving:
-            yield topic, number, partition
+        places = yield from in_order(image.index, image.index.moving)
+        return (_reassigned(topic, number) for topic, number in places)
+    named = yield from sort_in_slices(partitions)
+    return (_reassigned(image.topic_named(name), number) for (name, number), _ in groupby(named))
 
 
-def _named(image: Image, partitions: Collection[tuple[str, int]]) -> Iterator[tuple[Topic, int]]:
-    for name, number in sorted(set(partitions)):
-        topic = image.topic_named(name)
-        if topic is not None:
-            yield topic, number
+def _reassigned(topic: Topic | None, number: int) -> Reassigned | None:
+    partition = None if topic is None else topic.partition(number)
+    if topic is None or partition is None or not partition.moving:
+        return None
+    return topic, number, partition

@@ -67,7 +67,7 @@ def running_copies(image: Image, moves: tuple[MoveId, ...] | None) -> Slices[Run
         keys = keys & BitMap().union(*map(image.index.keys_of_move, moves))
     first: list[RunningCopy] = []
     total = 0
-    for topic, number in in_order(image.index, keys):
+    for topic, number in (yield from in_order(image.index, keys)):
         yield LOOKED_AT_US
         partition = topic.partition(number)
         found = {} if partition is None else reasons(image, topic, number, partition)

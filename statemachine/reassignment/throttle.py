@@ -100,7 +100,8 @@ def adapt(pending: PendingDecision, before: Mapping[MoveId, int | None]) -> Slic
     # Lists differ only where a throttle begins or ends, or copying stops or goes on.
     listed_anew = {each for each in changed if not (after[each] and before[each])}
     for move_id in sorted(listed_anew):
-        yield from _take(pending, move_id, in_order(index, index.keys_of_move(move_id)))
+        partitions = yield from in_order(index, index.keys_of_move(move_id))
+        yield from _take(pending, move_id, partitions)
     for key in pending.owned_keys():
         yield PASSED_US
         whose = changed if key[1] in RATES else listed_anew

@@ -61,7 +61,10 @@ _TOO_LONG: Final = Refusal(
 
 def name_of(kind: type[IntEnum], number: int) -> str:
     """Return the name of a number; Kafka calls each one that it does not know UNKNOWN."""
-    return kind(number if number in set(kind) else 0).name
+    try:
+        return kind(number).name
+    except ValueError:
+        return kind(0).name
 
 
 # --- CreateAcls ----------------------------------------------------------------------------------

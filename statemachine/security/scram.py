@@ -4,7 +4,7 @@ Checks, errors and messages are those of `ScramControlManager` and `ScramImage` 
 are derived from the salted password before the command is decided, so that it holds no password.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -20,6 +20,7 @@ from statemachine.image.image import Image
 from statemachine.limits import METADATA_VERSION_MIN, SCRAM_NAME_BYTES_MAX, SCRAM_SALT_BYTES_MAX
 from statemachine.pending_decision import PendingDecision
 from statemachine.records.kafka_records import RemoveUserScramCredential, UserScramCredential
+from statemachine.slices import SORTED_US, Slices, sort_in_slices
 from statemachine.vocabulary import LEVEL_SCRAM
 
 
@@ -29,6 +30,8 @@ class ScramMechanism(IntEnum):
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
 
+
+_MECHANISMS: Final = tuple([int(each) for each in ScramMechanism])
 
 ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 16_384
@@ -104,19 +107,39 @@ class UserCredentials(Struct, frozen=True, gc=False):
     infos: tuple[CredentialInfo, ...] = ()
 
 
+def users_with_credentials(image: Image) -> Iterator[str | None]:
+    """Yield the users that have credentials, each once and in no order.
+
+    None stands for a further credential of a user.
+    """
+    credentials = image.scram_credentials
+    for user, mechanism in credentials:
+        is_first = not any((user, each) in credentials for each in _MECHANISMS if each < mechanism)
+        yield user if is_first else None
+
+
+def credentials_of(image: Image, user: str) -> tuple[CredentialInfo, ...]:
+    """Return the credentials of a user, in the order of the mechanisms."""
+    found = ((each, image.scram_credentials.get((user, each))) for each in _MECHANISMS)
+    return tuple([CredentialInfo(each, known.iterations) for each, known in found if known])
+
+
 def describe_user_scram_credentials(
     image: Image, users: Sequence[str] | None
-) -> list[UserCredentials]:
-    """Return the credentials of these users, of all with None or an empty list."""
-    infos: dict[str, list[CredentialInfo]] = {}
-    for (user, mechanism), credential in image.scram_credentials.items():
-        infos.setdefault(user, []).append(CredentialInfo(mechanism, credential.iterations))
+) -> Slices[list[UserCredentials]]:
+    """Return the credentials of these users, of all with None or an empty list.
+
+    `image` must not change until the last slice.
+    """
+    asked: Iterable[str] = users or (yield from sort_in_slices(users_with_credentials(image)))
     counts: dict[str, int] = {}
-    for user in users or sorted(infos):
+    for user in asked:
         counts[user] = counts.get(user, 0) + 1
+        yield SORTED_US
     found = []
     for user, count in counts.items():
-        known = tuple(sorted(infos.get(user, ()), key=lambda each: each.mechanism))
+        yield SORTED_US
+        known = credentials_of(image, user)
         if count > 1:
             reason = (
                 "Cannot describe SCRAM credentials for the same user twice in a single request: "

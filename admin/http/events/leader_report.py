@@ -28,7 +28,7 @@ async def ask_leader(gateway: Gateway, caller: Caller) -> LeaderNews:
     try:
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
             quorum = await gateway.ask(DescribeQuorum(), caller)
-            moves = await gateway.service.read(
+            moves = await gateway.service.read_long(
                 lambda image: recent_moves(image, MOVES_MAX, 0), stale=True
             )
             if not moves.value:

@@ -7,12 +7,12 @@ copy, comes from the last report (`leader_report`); without one it is unknown.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
-from admin.capabilities.brokers import ListBrokers, broker_of
+from admin.capabilities.brokers import BROKER_US, ListBrokers, broker_of
 from admin.capabilities.copy_progress import MOVES_MAX, CopyProgress, MoveWait, example_of
 from admin.capabilities.moves import (
     BASE,
@@ -29,7 +29,8 @@ from admin.http.events.feed import Key, Sample, Section
 from controller.service import Service
 from statemachine.image.image import Image
 from statemachine.partitions.partition_health import under_replicated
-from statemachine.reassignment.move_queries import recent_moves, summaries
+from statemachine.reassignment.move_queries import SUMMARY_US, recent_moves, summaries
+from statemachine.slices import PASSED_US, Slices, sort_in_slices
 from statemachine.vocabulary import NO_LEADER
 
 RUNNING_MOVES_MAX: Final = 200
@@ -38,6 +39,9 @@ ENDED_MOVES_MAX: Final = 50
 OVERVIEW: Final = "/v1/overview"
 EVENT_STREAM: Final = "text/event-stream"
 LAST_EVENT_ID: Final = "Last-Event-ID"
+
+Reading: TypeAlias = Slices[dict[Key, Struct]]
+"""The items of a section, read from the image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +95,12 @@ class Resource:
         """True if its state only changes by records that change something."""
         return not any(each.name == "quorum" for each in self.sections)
 
-    def of(self, image: Image, move_id: int | None) -> dict[Key, Struct]:
+    def of(self, image: Image, move_id: int | None) -> Slices[dict[Key, Struct]]:
         """Read the sections that the image has."""
         found: dict[Key, Struct] = {}
         for section in self.sections:
             if (reading := _READINGS.get(section.name)) is not None:
-                found |= reading(image, move_id)
+                found |= yield from reading(image, move_id)
         return found
 
 
@@ -148,7 +152,7 @@ async def sample(
         items[Key("quorum")] = await _quorum(service, news.quorum)
     if len(items) == len(resource.sections):
         return Sample(service.quorum.node.high_watermark or 0, items)
-    found = await service.read(lambda image: resource.of(image, move_id), stale=True)
+    found = await service.read_long(lambda image: resource.of(image, move_id), stale=True)
     items |= {key: _with(news.copies, item) for key, item in found.value.items()}
     return Sample(found.offset, items)
 
@@ -180,52 +184,56 @@ async def _quorum(service: Service, reported: Quorum | None) -> Quorum:
 # --- sections of an image ------------------------------------------------------------------------
 
 
-def _brokers(image: Image, _move_id: int | None) -> dict[Key, Struct]:
-    return {
-        Key("brokers", broker_id): broker_of(image, broker)
-        for broker_id, broker in sorted(image.brokers.items())
-    }
+def _brokers(image: Image, _move_id: int | None) -> Reading:
+    found: dict[Key, Struct] = {}
+    for broker_id in (yield from sort_in_slices(image.brokers)):
+        found[Key("brokers", broker_id)] = broker_of(image, image.brokers[broker_id])
+        yield BROKER_US
+    return found
 
 
-def _moves(image: Image, _move_id: int | None) -> dict[Key, Struct]:
-    ids = recent_moves(image, RUNNING_MOVES_MAX, ENDED_MOVES_MAX)
-    return {Key("moves", each.move_id): each for each in _watched(image, ids)}
+def _moves(image: Image, _move_id: int | None) -> Reading:
+    ids = yield from recent_moves(image, RUNNING_MOVES_MAX, ENDED_MOVES_MAX)
+    moves = yield from _watched(image, ids)
+    return {Key("moves", each.move_id): each for each in moves}
 
 
-def _one_move(image: Image, move_id: int | None) -> dict[Key, Struct]:
+def _one_move(image: Image, move_id: int | None) -> Reading:
     ids = [each for each in (move_id,) if each is not None and each in image.moves]
-    return {Key("reassignment", each.move_id): each for each in _watched(image, ids)}
+    moves = yield from _watched(image, ids)
+    return {Key("reassignment", each.move_id): each for each in moves}
 
 
-def _watched(image: Image, ids: Sequence[int]) -> list[WatchedMove]:
+def _watched(image: Image, ids: Sequence[int]) -> Slices[list[WatchedMove]]:
     shown = {each for each in ids if image.moves[each].ended is None}
     with_example = sorted(shown)[:MOVES_MAX]
-    return [
-        WatchedMove(
-            **asdict(move_of(image, each)),
-            example=example_of(image, each.move.id) if each.move.id in with_example else None,
-        )
-        for each in summaries(image, ids)
-    ]
+    found = []
+    for each in (yield from summaries(image, ids)):
+        example = example_of(image, each.move.id) if each.move.id in with_example else None
+        found.append(WatchedMove(**asdict(move_of(image, each)), example=example))
+        yield SUMMARY_US
+    return found
 
 
-def _pause(image: Image, _move_id: int | None) -> dict[Key, Struct]:
+def _pause(image: Image, _move_id: int | None) -> Reading:
+    yield PASSED_US
     return {Key("pause"): AllPaused(all_paused=pause_of(image), moves_total=len(image.moves))}
 
 
-def _partitions(image: Image, _move_id: int | None) -> dict[Key, Struct]:
+def _partitions(image: Image, _move_id: int | None) -> Reading:
     index = image.index
+    lacking = yield from under_replicated(index)
     counts = PartitionCounts(
-        partitions=sum(map(len, index.leader_of.values())),
+        partitions=index.partition_count,
         without_leader=index.count(index.leader_of, NO_LEADER),
-        under_replicated=len(under_replicated(index) - index.stepping),
+        under_replicated=len(lacking - index.stepping),
         moving=len(index.moving),
         topics=len(image.topics),
     )
     return {Key("partitions"): counts}
 
 
-_READINGS: Final[Mapping[str, Callable[[Image, int | None], dict[Key, Struct]]]] = {
+_READINGS: Final[Mapping[str, Callable[[Image, int | None], Reading]]] = {
     "brokers": _brokers,
     "moves": _moves,
     "reassignment": _one_move,

@@ -20,6 +20,7 @@ from statemachine.errors import Error
 from statemachine.image.image import Image
 from statemachine.reassignment.copies import move_copies
 from statemachine.reassignment.move_queries import reassigned, summary_of
+from statemachine.slices import whole
 from statemachine.vocabulary import TOPIC_RESOURCE, MoveState, Replicas
 
 MOVE_ERRORS: Final = frozenset(
@@ -116,7 +117,7 @@ def list_partition(topic: str, number: int) -> Request:
     """List the reassignment of a partition."""
 
     def read(image: Image) -> Hashable:
-        found = next(reassigned(image, ((topic, number),)), None)
+        (found,) = whole(reassigned(image, ((topic, number),)))
         return models.NothingUnderWay() if found is None else models.UnderWay(found[2].final)
 
     return _query(("partition", topic, str(number)), models.List(), read)
@@ -266,7 +267,7 @@ def bytes_left(move_id: int) -> Request:
     def serve(process: Server, respond: Respond) -> None:
         assert isinstance(process, ControllerProcess)
         copies = process.controller.reported_copies()
-        process.controller.query(lambda image: move_copies(image, move_id, copies), respond)
+        process.controller.query_long(lambda image: move_copies(image, move_id, copies), respond)
 
     def understood(left: Any) -> Hashable:
         if min(left.bytes_left, left.bytes_per_s, left.known, left.unknown) < 0:
@@ -293,7 +294,7 @@ def describe_move(move_id: int) -> Request:
     """Read the state of a move."""
 
     def read(image: Image) -> Hashable:
-        found = summary_of(image, move_id)
+        found = whole(summary_of(image, move_id))
         if found is None or found.move.outcome is not None:
             return models.Moving(models.ENDED)
         is_paused = found.move.state == MoveState.PAUSED

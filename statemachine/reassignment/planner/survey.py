@@ -14,6 +14,7 @@ from statemachine.brokers.lifecycle import takers
 from statemachine.image.image import Image
 from statemachine.reassignment.planner.placing import Racks
 from statemachine.reassignment.settings import limits
+from statemachine.slices import PASSED_US, Slices, sort_in_slices
 from statemachine.vocabulary import NO_LEADER, BrokerId, MoveId, MoveKind, Replicas
 
 PIECE_PARTITIONS: Final = 1_000
@@ -168,6 +169,15 @@ class NoTopic(Struct, frozen=True):
     """The error for a topic that does not exist."""
 
     name: str
+
+
+def topic_names(image: Image) -> Slices[list[str]]:
+    """Return the names of all topics in order. `image` must not change until the last slice."""
+    found = []
+    for name in (yield from sort_in_slices(image.topic_ids)):
+        found.append(name)
+        yield PASSED_US
+    return found
 
 
 def topics_piece(image: Image, names: Sequence[str], at: tuple[int, int]) -> Piece | NoTopic:

@@ -231,7 +231,7 @@ def keys_in_order(image: Image) -> Slices[list[int]]:
             planned.setdefault((topic_id, each.number, move_id), len(planned))
             yield PASSED_US
     found = []
-    for topic, number in in_order(image.index, image.index.moving):
+    for topic, number in (yield from in_order(image.index, image.index.moving)):
         partition = topic.partition(number)
         assert partition is not None
         move_id = partition.stage.move

@@ -13,6 +13,7 @@ from statemachine.errors import Error
 from statemachine.limits import COPIES_LOOKED_AT_MAX
 from statemachine.reassignment.copies import CopyReport
 from statemachine.records import kafka_records
+from statemachine.slices import whole
 from tests.statemachine.reassignment.test_moves import move
 from tests.statemachine.reassignment.test_scheduler import limited, some
 from tests.statemachine.support.world import TOPIC_ID, World
@@ -23,7 +24,7 @@ def test_a_move_shows_as_many_partitions_as_there_is_room_for_and_counts_the_res
     some(world, PARTITIONS_SHOWN_MAX + 5)
     move(world, {0: (1, 2, 4), 1: (1, 2, 4)})
     move(world, dict.fromkeys(range(2, PARTITIONS_SHOWN_MAX + 5), (1, 2, 4)))
-    small, large = described(world.image, 1), described(world.image, 2)
+    small, large = whole(described(world.image, 1)), whole(described(world.image, 2))
     assert isinstance(small, DescribedMove)
     assert isinstance(large, DescribedMove)
     assert (len(small.partitions), small.partitions_not_shown) == (2, 0)
@@ -61,6 +62,6 @@ def test_progress_of_a_large_move_looks_at_a_bounded_number_of_partitions() -> N
         )
     move(world, dict.fromkeys(range(count), (1, 2, 4)))
     said = CopyReport(topic_id=TOPIC_ID, partition=0, bytes_left=1, bytes_per_s=1)
-    found = described(world.image, 1, report_of=lambda *_: said)
+    found = whole(described(world.image, 1, report_of=lambda *_: said))
     assert isinstance(found, DescribedMove)
     assert (found.partitions_bytes_unknown, found.bytes_left) == (5, COPIES_LOOKED_AT_MAX)

@@ -1,5 +1,6 @@
 """DescribeConfigs and DescribeClientQuotas of an embedded broker, from its image and its file."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from broker.apis.broker_apis import FORWARDED, OFFERED
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
+from quorum.transport import long_responses
+from statemachine import slices
 from statemachine.commands import (
     AlterClientQuotas,
     ConfigChange,
@@ -18,7 +21,7 @@ from statemachine.commands import (
 )
 from statemachine.configs.topic_configs import GONE_WITH_KAFKA_4, TOPIC_CONFIGS
 from statemachine.records.kafka_records import QuotaEntity
-from tests.broker.embedded_cluster import Brokers, cluster
+from tests.broker.embedded_cluster import Brokers, cluster, until
 from tests.support.kio_values import make, nested
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -132,6 +135,59 @@ async def test_quotas_are_read_from_the_image(tmp_path: Path, version: int) -> N
                 ((found, values),) = ((each.entity, each.values) for each in answer.entries)
                 assert [(part.entity_type, part.entity_name) for part in found] == [("user", None)]
                 assert [(each.key, each.value) for each in values] == [("producer_byte_rate", 5.0)]
+
+
+MANY = 300
+
+
+async def test_many_configurations_are_described_in_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_responses, "SLICE_SECONDS", 0.0)
+    async with cluster(tmp_path, 1) as brokers:
+        schema = codec.request_schema(ApiKey.DESCRIBE_CONFIGS, 4)
+        resource = nested(schema, "DescribeConfigsResource")
+        names = [f"m{number}" for number in range(MANY)]
+        asking = brokers[1].ask(
+            ApiKey.DESCRIBE_CONFIGS,
+            4,
+            resources=tuple(
+                make(resource, resource_type=METRICS, resource_name=each, configuration_keys=None)
+                for each in names
+            ),
+            include_synonyms=False,
+            include_documentation=False,
+        )
+        task = asyncio.get_running_loop().create_task(asking)
+        await until(lambda: brokers[1].apis.long_responses.under_way == 1)
+        answer = await task
+        assert [each.resource_name for each in answer.results] == names
+
+
+async def test_many_quotas_are_described_in_slices_while_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SORTED_AT_ONCE_US", slices.SORTED_US)
+    monkeypatch.setattr(long_responses, "SLICE_SECONDS", 0.0)
+    async with cluster(tmp_path, 1) as brokers:
+        names = [f"u{number:03}" for number in range(MANY)]
+        alter_quotas(brokers, 5.0, *names)
+        asking = brokers[1].ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, components=(), strict=False)
+        task = asyncio.get_running_loop().create_task(asking)
+        await until(lambda: brokers[1].apis.long_responses.under_way == 1)
+        alter_quotas(brokers, None, names[-1])
+        alter_quotas(brokers, 5.0, "new")
+        answer = await task
+        assert [each.entity[0].entity_name for each in answer.entries] == names[:-1]
+
+
+def alter_quotas(brokers: Brokers, rate: float | None, *users: str) -> None:
+    """Set the rate of these users, or remove it."""
+    op = QuotaOp(key="producer_byte_rate", value=rate or 0.0, remove=rate is None)
+    changes = [
+        QuotaChange(entity=(QuotaEntity(type="user", name=each),), ops=(op,)) for each in users
+    ]
+    brokers.controller.decide(AlterClientQuotas(changes=tuple(changes)))
 
 
 def test_changes_are_for_the_controller() -> None:

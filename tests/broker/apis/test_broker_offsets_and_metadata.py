@@ -229,7 +229,11 @@ async def test_the_cluster_is_described(tmp_path: Path) -> None:
         assert answer.error_code == 115
 
 
-async def test_topics_are_described_page_by_page(tmp_path: Path) -> None:
+@pytest.mark.parametrize("slice_seconds", [long_responses.SLICE_SECONDS, 0.0])
+async def test_topics_are_described_page_by_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slice_seconds: float
+) -> None:
+    monkeypatch.setattr(long_responses, "SLICE_SECONDS", slice_seconds)
     async with cluster(tmp_path, 1) as brokers:
         await brokers.create("a", (1,), (1,), (1,))
         await brokers.create("b", (1,), (1,))
@@ -250,6 +254,27 @@ async def test_topics_are_described_page_by_page(tmp_path: Path) -> None:
                 break
         assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
         assert pages == 3
+
+
+async def test_a_page_begins_where_its_cursor_is(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as brokers:
+        await brokers.create("b", (1,), (1,))
+        for cursor, wanted in (
+            (("a", 1), [0, 1]),
+            (("b", -2), [0, 1]),
+            (("b", 1), [1]),
+            (("b", 2), []),
+            (("c", 0), None),
+        ):
+            answer = await brokers[1].ask(
+                ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+                0,
+                topics=(),
+                response_partition_limit=2,
+                cursor=_cursor(*cursor),
+            )
+            found = [[each.partition_index for each in topic.partitions] for topic in answer.topics]
+            assert found == ([] if wanted is None else [wanted])
 
 
 async def test_a_page_ends_after_many_topics_that_it_does_not_show(
@@ -313,14 +338,12 @@ async def test_long_metadata_ends_with_its_connection(
 
 
 def _asked_cursor(cursor: Any) -> Any:
-    if cursor is None:
-        return None
+    return None if cursor is None else _cursor(cursor.topic_name, cursor.partition_index)
+
+
+def _cursor(topic: str, partition: int) -> Any:
     schema = codec.request_schema(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
-    return make(
-        nested(schema, "Cursor"),
-        topic_name=cursor.topic_name,
-        partition_index=cursor.partition_index,
-    )
+    return make(nested(schema, "Cursor"), topic_name=topic, partition_index=partition)
 
 
 # --- settings and the rest -----------------------------------------------------------------------

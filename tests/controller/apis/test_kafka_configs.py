@@ -1,5 +1,6 @@
 """Configurations over the Kafka protocol: set, replaced, described, refused, kept secret."""
 
+import asyncio
 import logging
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ import pytest
 
 from controller.apis.controller_apis import OFFERED
 from quorum.protocol.apis import ApiKey
+from quorum.transport import long_responses
 from statemachine.configs.topic_configs import GONE_WITH_KAFKA_4, TOPIC_CONFIGS
+from tests.broker.embedded_cluster import until
 from tests.controller.apis.samples import alter_configs, describe_configs, wrapped
 from tests.support.broker_requests import created, joined
 from tests.support.controllers import CLUSTER_ID, Node, a_controller, active, controllers
@@ -63,6 +66,19 @@ def changed(node: Node) -> dict[tuple[int, str], dict[str, str]]:
     configs = {key: dict(each) for key, each in node.controller.image.configs.items()}
     configs.get((BROKER, ""), {}).pop("min.insync.replicas", None)
     return {key: each for key, each in configs.items() if each}
+
+
+async def test_many_resources_are_described_in_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_responses, "SLICE_SECONDS", 0.0)
+    form = Form(ApiKey.DESCRIBE_CONFIGS, 4)
+    names = [f"m{number}" for number in range(300)]
+    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
+        asking = client.send(form, describe_configs(form, *[(METRICS, each) for each in names]))
+        task = asyncio.get_running_loop().create_task(asking)
+        await until(lambda: node.service.long_responses.under_way == 1)
+        assert [each.resource_name for each in (await task).results] == names
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.INCREMENTAL_ALTER_CONFIGS))

@@ -20,6 +20,7 @@ from statemachine.reassignment.copies import (
 )
 from statemachine.reassignment.progress import progress_of
 from statemachine.reassignment.step import Reason
+from statemachine.slices import whole
 from tests.statemachine.reassignment.test_moves import move
 from tests.statemachine.reassignment.test_scheduler import limited, some
 from tests.statemachine.support.world import TOPIC_ID, World
@@ -129,7 +130,7 @@ def test_a_copy_of_which_ever_more_is_left_falls_behind_and_nobody_waits_for_its
     assert left_of(world, report_of) == PartitionCopies(
         bytes_left=450, bytes_per_s=100, time_left_ms=None, behind=(4,)
     )
-    found = move_copies(world.image, 1, report_of)
+    found = whole(move_copies(world.image, 1, report_of))
     assert (found.behind, found.time_left_ms) == (1, None)
     copies.reported(4, [report(0, 400)], 34_000)
     nearer = left_of(world, copies.at(36_000))
@@ -183,7 +184,7 @@ def test_a_partition_that_waits_for_its_step_has_nothing_to_tell() -> None:
     report_of = reports_of((4, report(0, 10)), (4, report(1, 10)))
     assert left_of(world, report_of, 0) is not None
     assert left_of(world, report_of, 1) is None
-    assert move_copies(world.image, 1, report_of) == MoveCopies(
+    assert whole(move_copies(world.image, 1, report_of)) == MoveCopies(
         bytes_left=10, bytes_per_s=100, known=1, unknown=1, time_left_ms=None
     )
 
@@ -191,11 +192,11 @@ def test_a_partition_that_waits_for_its_step_has_nothing_to_tell() -> None:
 def test_the_slowest_partition_gives_the_end_of_a_move() -> None:
     world = moving((1, 2, 4), count=3)
     report_of = reports_of((4, report(0, 1_000)), (4, report(1, 100, 1)), (4, report(2, 0)))
-    assert move_copies(world.image, 1, report_of) == MoveCopies(
+    assert whole(move_copies(world.image, 1, report_of)) == MoveCopies(
         bytes_left=1_100, bytes_per_s=201, known=3, unknown=0, time_left_ms=100_000
     )
     unknown = reports_of((4, report(0, 1_000)), (4, report(1, 100, 1)))
-    found = move_copies(world.image, 1, unknown)
+    found = whole(move_copies(world.image, 1, unknown))
     assert (found.known, found.unknown, found.time_left_ms) == (2, 1, None)
 
 
@@ -204,8 +205,8 @@ def test_a_move_with_further_steps_does_not_say_when_it_ends() -> None:
     some(world, 1)
     move(world, {0: (1, 4, 5)})
     report_of = reports_of((4, report(0, 1_000)), (5, report(0, 1_000)))
-    found = move_copies(world.image, 1, report_of)
+    found = whole(move_copies(world.image, 1, report_of))
     assert (found.bytes_left, found.unknown, found.time_left_ms) == (1_000, 0, None)
     world.sync(1, 2, 3, 4)
-    found = move_copies(world.image, 1, report_of)
+    found = whole(move_copies(world.image, 1, report_of))
     assert (found.bytes_left, found.unknown, found.time_left_ms) == (1_000, 0, 10_000)

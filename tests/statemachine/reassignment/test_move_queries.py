@@ -17,6 +17,7 @@ from statemachine.reassignment.move_queries import (
 )
 from statemachine.records.codec import plan_of
 from statemachine.records.own_records import PlannedPartition
+from statemachine.slices import whole
 from statemachine.vocabulary import MoveOutcome
 from tests.statemachine.reassignment.test_moves import cancel, move
 from tests.statemachine.reassignment.test_scheduler import catch_up, limited, some
@@ -47,7 +48,7 @@ def test_partitions_are_paged_in_order_whatever_leaves_the_move_meanwhile() -> N
     move(world, dict.fromkeys((6, 5, 4, 3, 2, 0), (1, 2, 4)))
 
     def page(after: tuple[str, int] | None) -> list[int]:
-        return [number for _, number in partitions_of_move(world.image, 1, after, 2)]
+        return [number for _, number in whole(partitions_of_move(world.image, 1, after, 2))]
 
     assert page(None) == [0, 2]
     cancel(world, partitions=(("t", 2), ("t", 3)))
@@ -55,7 +56,7 @@ def test_partitions_are_paged_in_order_whatever_leaves_the_move_meanwhile() -> N
     assert page(("t", 5)) == [6]
     assert page(("t", 6)) == page(("u", 0)) == []
     assert page(("s", 9)) == [0, 4]
-    assert partitions_of_move(world.image, 2, None, 2) == []
+    assert whole(partitions_of_move(world.image, 2, None, 2)) == []
 
 
 def test_a_summary_says_where_the_partitions_of_a_move_are() -> None:
@@ -64,16 +65,16 @@ def test_a_summary_says_where_the_partitions_of_a_move_are() -> None:
     move(world, {0: (1, 2, 4), 1: (1, 2, 4), 2: (1, 2, 4), 3: (1, 2, 4), 4: (1, 2, 4)})
     catch_up(world, 0)
     cancel(world, partitions=(("t", 4),))
-    found = summary_of(world.image, 1)
+    found = whole(summary_of(world.image, 1))
     assert found is not None
     assert (found.waiting, found.stepping, found.completed) == (2, 1, 1)
     assert (found.move.left, found.move.outcome) == (Left(cancelled=1), None)
     cancel(world, everything=True)
-    found = summary_of(world.image, 1)
+    found = whole(summary_of(world.image, 1))
     assert found is not None
     assert (found.completed, found.move.left.cancelled) == (1, 4)
     assert found.move.outcome is MoveOutcome.CANCELLED
-    assert summary_of(world.image, 2) is None
+    assert whole(summary_of(world.image, 2)) is None
 
 
 def test_the_plan_is_told_as_it_was_asked_for_after_the_topic_is_gone_too() -> None:
@@ -91,7 +92,7 @@ def test_the_plan_is_told_as_it_was_asked_for_after_the_topic_is_gone_too() -> N
 @given(data=st.data())
 def test_all_partitions_that_a_move_began_with_are_accounted_for(data: st.DataObject) -> None:
     world = a_busy_cluster(data, steps=data.draw(st.integers(5, 25)))
-    for each in summaries(world.image):
+    for each in whole(summaries(world.image, tuple(world.image.moves))):
         parts = [each.waiting, each.stepping, each.completed, each.move.left.total]
         assert min(parts) >= 0
         assert sum(parts) == each.move.begun.partitions

@@ -12,6 +12,7 @@ from statemachine.reassignment.throttle import (
     LEADER_RATE,
     LEADER_REPLICAS,
 )
+from statemachine.slices import whole
 from tests.statemachine.reassignment.test_moves import cancel, move
 from tests.statemachine.reassignment.test_scheduler import catch_up, some
 from tests.statemachine.reassignment.test_throttle import NEEDED, alter, broker, throttles
@@ -57,7 +58,7 @@ def test_a_value_that_a_user_sets_meanwhile_is_the_users_and_moves_show_it(
     move(world, {1: (1, 2, 4)}, throttle_bytes_per_s=3_000)
     ask(world, change(broker(4), (FOLLOWER_RATE, operation, value)))
     for move_id in (1, 2):
-        found = summary_of(world.image, move_id)
+        found = whole(summary_of(world.image, move_id))
         assert found is not None
         assert found.lost == ((broker(4), FOLLOWER_RATE),)
     alter(world, 50)

@@ -20,6 +20,7 @@ from statemachine.records.kafka_records import (
 )
 from statemachine.replay import replay
 from statemachine.security.scram import describe_user_scram_credentials
+from statemachine.slices import whole
 from tests.statemachine.support.world import World
 
 
@@ -190,7 +191,7 @@ def test_credentials_are_described_without_secrets() -> None:
                 each.refusal and (each.refusal.error, each.refusal.message),
                 [(info.mechanism, info.iterations) for info in each.infos],
             )
-            for each in describe_user_scram_credentials(world.image, users)
+            for each in whole(describe_user_scram_credentials(world.image, users))
         ]
 
     both = [("a", None, [(1, 4_096)]), ("b", None, [(1, 4_096), (2, 5_000)])]

@@ -12,6 +12,7 @@ from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.move_queries import summaries
 from statemachine.reassignment.progress import progress_of
 from statemachine.records import kafka_records, own_records
+from statemachine.slices import whole
 from statemachine.vocabulary import RECOVERED, MoveKind, MoveOutcome, MoveState
 from tests.statemachine.support.throttle_transcripts import configured, owned, told_key
 
@@ -194,7 +195,7 @@ def standings(image: Image, now_ms: int) -> Iterator[str]:
 
 def moves_of(image: Image) -> Iterator[str]:
     """Every move that is listed, and where its partitions are."""
-    for each in summaries(image):
+    for each in whole(summaries(image, sorted(image.moves))):
         outcome = each.move.outcome
         counts = {"waiting": each.waiting, "stepping": each.stepping, "completed": each.completed}
         counts |= asdict(each.move.left)
