@@ -616,6 +616,7 @@ def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> BrokerNode
         ),
         credentials=credentials,
         rack=values["broker.rack"],
+        cordoned_log_dirs=values["cordoned.log.dirs"] or "",
         session_timeout_ms=values["broker.session.timeout.ms"],
         heartbeat_interval_ms=values["broker.heartbeat.interval.ms"],
         replica_lag_time_max_ms=values["replica.lag.time.max.ms"],

@@ -518,6 +518,13 @@ _ROWS: Final = (
         only=Role.BROKER,
     ),
     Setting(
+        "cordoned.log.dirs",
+        TEXT,
+        "The log.dir of this broker, or `*`: it gets no new replicas (KIP-1066, from "
+        "metadata.version 30 on). `metaquorum configs alter` can replace it while the broker runs.",
+        only=Role.BROKER,
+    ),
+    Setting(
         "connections.max",
         INTEGER,
         "The maximum of open connections; a further one replaces an idle one, or is closed.",

@@ -20,6 +20,7 @@ from broker.apis.producer_ids import ProducerIdManager
 from broker.assignments_manager import AssignmentsManager
 from broker.authorization import BrokerRights, broker_rights
 from broker.config import BrokerConfig
+from broker.cordoned_log_dirs import CordonedLogDirs
 from broker.lifecycle import BrokerLifecycleManager, RegistrationRejected
 from broker.limits import LARGE_REQUESTS_BYTES_MAX, LISTENER_CLOSE_MS, REQUEST_BYTES_MAX
 from broker.metadata import MetadataFollower
@@ -105,6 +106,9 @@ class BrokerServer:
             self.opened.directory_id,
             on_settled=self._on_settled,
         )
+        self.cordoned = CordonedLogDirs(
+            config.quorum.node_id, self.image, config.quorum.folder, config.cordoned_log_dirs
+        )
         self.lifecycle = BrokerLifecycleManager(
             config,
             heartbeats,
@@ -118,6 +122,7 @@ class BrokerServer:
             is_settled=lambda: self.assignments.is_settled,
             previous_epoch=previous_epoch,
             copies=self.manager.copy_reports,
+            cordoned=lambda: self.cordoned.reported(self.opened.directory_id),
         )
         # Clients are served, and so the gate is opened, once the metadata is known.
         self.rights = broker_rights(config.authorizer, self.image, self.lifecycle.unfenced.is_set)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from broker.cordoned_log_dirs import cordon_refusal
 from broker.limits import (
     CONNECTIONS_MAX,
     HEARTBEAT_INTERVAL_MS,
@@ -52,6 +53,8 @@ class BrokerConfig:
     authorizer: AuthorizerConfig | None = None
     """None: everybody may do everything."""
     rack: str | None = None
+    cordoned_log_dirs: str = ""
+    """`cordoned.log.dirs` of the file: the data folder, `*` or nothing (KIP-1066)."""
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS
     replica_lag_time_max_ms: int = REPLICA_LAG_TIME_MS_MAX
@@ -89,3 +92,6 @@ class BrokerConfig:
                 f"broker.heartbeat.interval.ms is {self.heartbeat_interval_ms}; it must be at most "
                 f"half of broker.session.timeout.ms, which is {self.session_timeout_ms}"
             )
+        refusal = cordon_refusal(self.cordoned_log_dirs, self.quorum.folder)
+        if refusal is not None:
+            raise InvalidConfig(refusal)

@@ -26,7 +26,7 @@ from quorum.cluster_id import ClusterIdentity
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.extension import Extension, with_extension
+from quorum.protocol.extension import Extension, encoded
 from quorum.transport.controller_channel import (
     Backoff,
     NoActiveController,
@@ -134,10 +134,12 @@ class BrokerLifecycleManager:
         is_settled: Callable[[], bool],
         previous_epoch: int,
         copies: Callable[[], Sequence[CopyReport]],
+        cordoned: Callable[[], Sequence[UUID]],
     ) -> None:
         """While fenced, it asks to stay fenced until `is_settled`; see `heartbeat_soon`.
 
-        `copies` returns the progress reports for the next heartbeat.
+        `copies` returns the progress reports for the next heartbeat, `cordoned` the log directories
+        that get no new replicas.
         """
         self._config = config
         self._controllers = controllers
@@ -153,6 +155,7 @@ class BrokerLifecycleManager:
             heartbeat_interval_ms=config.heartbeat_interval_ms, previous_epoch=previous_epoch
         )
         self._copies = copies
+        self._cordoned = cordoned
         self._backoff = Backoff()
         self._wake_up = asyncio.Event()
         self.unfenced = asyncio.Event()
@@ -279,9 +282,11 @@ class BrokerLifecycleManager:
 
     async def _heartbeat(self, *, want_fence: bool, want_shut_down: bool) -> Any:
         reports = self._copies()
+        # Before it has read the metadata, the broker does not know their value in the log.
+        cordoned = self._cordoned() if self.state.is_ready else None
 
         def body(version: int) -> bytes:
-            heartbeat = codec.request_body(
+            return codec.request_body(
                 ApiKey.BROKER_HEARTBEAT,
                 version,
                 broker_id=self._config.quorum.node_id,
@@ -289,11 +294,9 @@ class BrokerLifecycleManager:
                 current_metadata_offset=self._metadata_offset(),
                 want_fence=want_fence,
                 want_shut_down=want_shut_down,
+                cordoned_log_dirs=cordoned,
+                extension=encoded(Extension.with_details(reports)) if reports else b"",
             )
-            if not reports:
-                return heartbeat
-            schema = codec.request_schema(ApiKey.BROKER_HEARTBEAT, version)
-            return with_extension(schema, heartbeat, Extension.with_details(reports))
 
         return await self._controllers.send(
             ApiKey.BROKER_HEARTBEAT, body, timeout_ms=self._config.session_timeout_ms // 2

@@ -7,6 +7,7 @@ from typing import Final
 from quorum.core.limits import FRAME_BYTES_MAX
 from quorum.protocol.apis import VersionRange
 from statemachine.features.features import FEATURES
+from statemachine.limits import METADATA_VERSION_MAX
 from statemachine.vocabulary import EMBEDDED_BROKER, METADATA_VERSION
 
 # --- the life of a broker ----------------------------------------------------------------------
@@ -23,7 +24,7 @@ CONTROLLED_SHUTDOWN_HEARTBEAT_MS: Final = 50
 SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = MappingProxyType(
     {
         **{name: VersionRange(each.lowest, each.highest) for name, each in FEATURES.items()},
-        METADATA_VERSION: VersionRange(1, 29),
+        METADATA_VERSION: VersionRange(1, METADATA_VERSION_MAX),
     }
 )
 """The features and levels that this broker supports.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.metadata_loader import CommittedLog, MetadataLoader
 from quorum.ports import StateSnapshot
+from statemachine.features.features import unsupported_levels
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image
@@ -24,7 +25,12 @@ class MetadataFollower:
         self.on_change: Callable[[MetadataDelta], None] | None = None
         """Called with the delta of each slice; without it nobody is told."""
         self._log: CommittedLog | None = None
-        self._loader = MetadataLoader(image, replay=replay_values, load_snapshot=Loading)
+        self._loader = MetadataLoader(
+            image,
+            replay=replay_values,
+            load_snapshot=Loading,
+            refusal=lambda image: unsupported_levels(image.features),
+        )
 
     def read_from(self, log: CommittedLog) -> None:
         """Set the source of committed records; once, before the quorum runs."""

@@ -7,7 +7,7 @@ state has its offset.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -27,7 +27,14 @@ from controller.quorum_description import (
 from quorum.clocks import wall_ms
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import ReadRefusal
-from quorum.core.messages import ChangeResponse, Error, TransferRequest, VoterRequest
+from quorum.core.messages import (
+    AddVoterRequest,
+    AlterQuorumRequest,
+    ChangeResponse,
+    Error,
+    TransferRequest,
+    VoterRequest,
+)
 from quorum.core.replica_progress import ReplicaProgress
 from quorum.core.vocabulary import Epoch, ReplicaId, Snapshot
 from quorum.core.voter_set import Voter
@@ -46,6 +53,7 @@ from quorum.transport.security.token_hmacs import (
     DelegationTokens,
 )
 from statemachine.commands import Command, Done, MutationsAnswered
+from statemachine.features.features import levels_refusal
 from statemachine.image.image import Image
 from statemachine.security.authorization import Authorization
 from statemachine.security.authorizer import CLUSTER_NAME, Rule
@@ -233,6 +241,11 @@ class Service:
         if not self.controller.is_active:
             raise self._not_active(Unavailable.NOT_ACTIVE)
         node = self.quorum.node
+        refusal = self._newcomer_refusal(request)
+        if refusal is not None:
+            response = ChangeResponse(epoch=node.epoch, error=Error.INVALID_REQUEST, text=refusal)
+            self._audit(who, request, response, None)
+            return response
         before = node.voters, node.target_voters
         response = await self.quorum.change(request)
         is_changed = response.error in _MAY_BE_DONE or before != (node.voters, node.target_voters)
@@ -240,6 +253,25 @@ class Service:
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise self._not_active(Unavailable.LEAD_LOST)
         return response
+
+    def _newcomer_refusal(self, request: VoterRequest) -> str | None:
+        """Return the reason why a new voter could not follow the log at its levels, or None.
+
+        A controller registers with the levels that it supports once it follows the log (KIP-919).
+        """
+        levels = self.controller.finalized_features
+        for voter in sorted(_newcomers(request, self.quorum.node.voters)):
+            known = self.controller.image.controllers.get(voter)
+            if known is None:
+                return (
+                    f"controller {voter} has not registered, so nobody knows which levels of "
+                    "features it supports: start it as an observer and try again once it has read "
+                    "the log"
+                )
+            reason = levels_refusal(f"controller {voter}", known.features, levels)
+            if reason is not None:
+                return f"{reason}: it could not read the log; start a release there that can"
+        return None
 
     async def transfer_leadership(
         self, who: str, to: ReplicaId | None
@@ -409,3 +441,14 @@ async def _result(start: Callable[[Callable[[T | Unavailable], None]], None]) ->
 
     start(resolve)
     return await future
+
+
+def _newcomers(request: VoterRequest, voters: Collection[Voter]) -> set[ReplicaId]:
+    """Return the ids that the request makes voters, and that are none yet."""
+    match request:
+        case AddVoterRequest(voter=voter):
+            return {voter.id}
+        case AlterQuorumRequest(target=target):
+            return {each.id for each in target or ()} - {each.id for each in voters}
+        case _:
+            return set()

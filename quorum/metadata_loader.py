@@ -123,13 +123,16 @@ class MetadataLoader(Generic[I]):
         replay: Callable[[I, list[bytes], int], None],
         load_snapshot: Callable[[Iterable[bytes], int], SnapshotLoad[I]],
         on_control: Callable[[Record], None] = lambda record: None,
+        refusal: Callable[[I], str | None] = lambda image: None,
     ) -> None:
         """`replay` changes an image by committed values, of which the first has the given offset;
-        `on_control` receives each control record of the log, in order."""
+        `on_control` receives each control record of the log, in order. `refusal` returns the reason
+        why this program cannot go on with an image, or None: then the loading ends."""
         self.image = image
         self._replay_values = replay
         self._load_snapshot = load_snapshot
         self._on_control = on_control
+        self._refusal = refusal
         self.end = Offset(0)
         """Everything below is committed and in the image."""
         self.target = Offset(0)
@@ -184,7 +187,9 @@ class MetadataLoader(Generic[I]):
         try:
             is_whole = loading.go_on()
         except ValueError as error:
+            self._check(loading.image)
             raise _unreadable(f"the snapshot that ends at offset {loading.end}", error) from error
+        self._check(loading.image)
         if is_whole:
             self.image.become(loading.image)
             self.end = Offset(loading.end)
@@ -197,13 +202,26 @@ class MetadataLoader(Generic[I]):
                     self._on_control(record)
                 if run.values:
                     self._replay_values(self.image, run.values, run.offset)
+                    self._check(self.image)
                 self.image.advance(run.end)
         except ValueError as error:
+            # The record that says why precedes those that cannot be read.
+            self._check(self.image)
             where = f"what is committed from offset {self.image.end_offset} on"
             raise _unreadable(where, error) from error
         self.end = Offset(self.image.end_offset)
 
+    def _check(self, image: I) -> None:
+        reason = self._refusal(image)
+        if reason is not None:
+            raise LogFailure(f"{reason}. {_REMEDY}")
+
+
+_REMEDY: Final = (
+    "Start a newer release, the one that the other nodes run or the one that wrote this log; until "
+    "then the data folder stays as it is"
+)
+
 
 def _unreadable(what: str, error: ValueError) -> LogFailure:
-    remedy = "Start the version of the program that wrote it"
-    return LogFailure(f"{what} cannot be read: {error}. {remedy}")
+    return LogFailure(f"{what} cannot be read: {error}. {_REMEDY}")

@@ -327,6 +327,8 @@ class BrokerHeartbeat(Command, frozen=True, kw_only=True, gc=False):
     want_shut_down: bool = False
     offline_log_dirs: Directories = ()
     """Its log directories that have failed (KIP-858)."""
+    cordoned_log_dirs: Directories | None = None
+    """Its log directories that get no new replicas; None if it does not say (KIP-1066)."""
     lowest_live_offset: int | None = None
     """The lowest such offset among live brokers; None if none is live."""
 
@@ -456,6 +458,8 @@ class IncrementalAlterConfigs(Command, frozen=True, kw_only=True, gc=False):
 
     changes: tuple[ConfigChange, ...]
     validate_only: bool = False
+    forwarded: bool = False
+    """True if a broker has forwarded it, which has checked what only it knows."""
 
 
 class ConfigAltered(Result, frozen=True, kw_only=True, gc=False):

@@ -3,8 +3,8 @@
 from typing import Final
 
 METADATA_VERSION_MIN: Final = 15
-METADATA_VERSION_MAX: Final = 29
-"""The supported levels of metadata.version: 3.7-IV0 to 4.2."""
+METADATA_VERSION_MAX: Final = 30
+"""The supported levels of metadata.version: 3.7-IV0 to 4.3-IV0."""
 
 BROKER_SESSION_TIMEOUT_MS: Final = 9_000
 """Kafka's default of `broker.session.timeout.ms`."""

@@ -261,6 +261,8 @@ def _change_broker(
         broker = replace(broker, leaving=record.leaving > 0)
     if record.log_dirs:
         broker = replace(broker, log_dirs=record.log_dirs)
+    if record.cordoned_log_dirs is not None:
+        broker = replace(broker, cordoned_log_dirs=record.cordoned_log_dirs)
     image.set_broker(record.broker_id, broker)
 
 

@@ -103,4 +103,5 @@ LEVEL_CONTROLLER_REGISTRATION: Final = 15
 LEVEL_DIRECTORIES: Final = 17
 LEVEL_KRAFT_VERSION: Final = 21
 LEVEL_ELR: Final = 23
+LEVEL_CORDONED_DIRECTORIES: Final = 30
 """The lowest levels of `metadata.version` at which these may be written to the log."""

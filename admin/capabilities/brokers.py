@@ -20,6 +20,7 @@ from admin.capabilities.schema import (
     twice,
     unless_refused,
 )
+from quorum.core.vocabulary import uuid_to_text
 from statemachine.brokers.safety import SafetyCheck, UnsafePartition, check_safety
 from statemachine.commands import BrokersCordoned, Done, UnregisterBroker
 from statemachine.commands import CordonBrokers as CordonCommand
@@ -36,6 +37,19 @@ Implementation = Literal["embedded", "kafka"]
 BrokerIds = Annotated[tuple[BrokerId, ...], Meta(description="Ids of brokers, each once")]
 
 
+class RegisteredLogDir(Answer, frozen=True, kw_only=True):
+    """A log directory as a broker has registered it."""
+
+    id: Annotated[str, Meta(description="The directory id, as in its meta.properties")]
+    cordoned: Annotated[
+        bool,
+        Meta(
+            description="True if the broker's setting cordoned.log.dirs names it: it gets no new"
+            " replicas (KIP-1066)"
+        ),
+    ]
+
+
 class Broker(Answer, frozen=True, kw_only=True):
     """A registered broker and its replicas."""
 
@@ -46,7 +60,17 @@ class Broker(Answer, frozen=True, kw_only=True):
         Meta(description="embedded: a broker of metaquorum; kafka: any other"),
     ]
     state: BrokerState
-    cordoned: Annotated[bool, Meta(description="True if it gets no new replicas")]
+    cordoned: Annotated[
+        bool, Meta(description="True if an operator has cordoned it: it gets no new replicas")
+    ]
+    gets_new_replicas: Annotated[
+        bool,
+        Meta(description="False if it is cordoned, or all its log directories are"),
+    ] = True
+    log_dirs: Annotated[
+        tuple[RegisteredLogDir, ...],
+        Meta(description="Its log directories in use; none below metadata.version 17"),
+    ] = ()
     to_be_unregistered: Annotated[
         bool, Meta(description="True if it is to be unregistered once empty and fenced")
     ]
@@ -266,6 +290,15 @@ def _fields(image: Image, broker: kafka_records.RegisterBroker) -> dict[str, Any
         "implementation": "embedded" if broker.is_embedded else "kafka",
         "state": _state(broker),
         "cordoned": broker.cordoned,
+        "gets_new_replicas": not broker.closed,
+        "log_dirs": tuple(
+            [
+                RegisteredLogDir(
+                    id=uuid_to_text(each), cordoned=each in (broker.cordoned_log_dirs or ())
+                )
+                for each in broker.log_dirs
+            ]
+        ),
         "to_be_unregistered": broker.leaving,
         "rack": broker.rack,
         "endpoints": tuple(

@@ -204,7 +204,7 @@ _BROKERS: Final["Columns[Broker]"] = {
     "Broker": lambda broker: broker.broker_id,
     "Address": lambda broker: ",".join(map(_address, broker.endpoints)) or "-",
     "State": lambda broker: broker.state,
-    "Cordoned": lambda broker: "yes" if broker.cordoned else "no",
+    "Cordoned": lambda broker: _cordons(broker),
     "Rack": lambda broker: "-" if broker.rack is None else broker.rack,
     "Implementation": lambda broker: broker.implementation,
     "Replicas": lambda broker: broker.replicas,
@@ -222,6 +222,15 @@ _HURT: Final["Columns[UnsafePartition]"] = {
 }
 
 
+def _cordons(broker: "Broker") -> str:
+    """The operator's cordon, and the log directories that the broker's own setting cordons."""
+    cordoned = sum(each.cordoned for each in broker.log_dirs)
+    if not cordoned:
+        return "yes" if broker.cordoned else "no"
+    dirs = f"{cordoned} of {len(broker.log_dirs)} log dirs"
+    return f"yes, and {dirs}" if broker.cordoned else dirs
+
+
 def _address(endpoint: "Endpoint") -> str:
     from quorum.transport.address import Address
 
@@ -234,6 +243,7 @@ _DIRECTORIES: Final["Columns[tuple[int, LogDir]]"] = {
     "Partitions": lambda row: len(row[1].logs),
     "Size": lambda row: show_size(sum(each.size_bytes for each in row[1].logs)),
     "Free": lambda row: "-" if row[1].usable_bytes is None else show_size(row[1].usable_bytes),
+    "Cordoned": lambda row: "yes" if row[1].cordoned else "no",
     "Error": lambda row: row[1].error or "-",
 }
 _REPLICAS: Final["Columns[tuple[int, LogDir, LogOfReplica]]"] = {
@@ -275,6 +285,7 @@ def directories_data(found: "LogDirsById") -> dict[str, Any]:
                         "error": each.error,
                         "total_bytes": each.total_bytes,
                         "usable_bytes": each.usable_bytes,
+                        "cordoned": each.cordoned,
                         "partitions": [log._asdict() for log in each.logs],
                     }
                     for each in directories

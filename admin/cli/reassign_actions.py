@@ -101,7 +101,7 @@ async def _registered(client: AdminClient) -> _Registered:
     return _Registered(
         racks={each.broker_id: each.rack for each in found},
         dead={each.broker_id for each in found if each.state != "alive"},
-        cordoned={each.broker_id for each in found if each.cordoned},
+        cordoned={each.broker_id for each in found if not each.gets_new_replicas},
     )
 
 

@@ -41,6 +41,8 @@ class LogDir:
     total_bytes: int | None = None
     """Of its volume; None if the broker does not tell."""
     usable_bytes: int | None = None
+    cordoned: bool = False
+    """True if it gets no new replicas (KIP-1066)."""
     logs: Sequence[LogOfReplica] = ()
 
 
@@ -98,6 +100,7 @@ def _directory(found: Any) -> LogDir:
         error=explained(code, None) if code else None,
         total_bytes=_known(getattr(found, "total_bytes", UNKNOWN_BYTES)),
         usable_bytes=_known(getattr(found, "usable_bytes", UNKNOWN_BYTES)),
+        cordoned=getattr(found, "is_cordoned", False),
         logs=tuple(
             LogOfReplica(
                 topic.name,

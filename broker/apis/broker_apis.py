@@ -72,7 +72,7 @@ OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.INIT_PRODUCER_ID: VersionRange(0, 5),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: VersionRange(2, 4),
         ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 4),
-        ApiKey.DESCRIBE_LOG_DIRS: VersionRange(1, 4),
+        ApiKey.DESCRIBE_LOG_DIRS: ApiKey.DESCRIBE_LOG_DIRS.spoken,
         ApiKey.DESCRIBE_CLIENT_QUOTAS: VersionRange(0, 1),
         ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 1),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: VersionRange(0, 0),

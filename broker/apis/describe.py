@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from broker.authorization import BrokerRights
 from broker.config import BrokerConfig
+from broker.cordoned_log_dirs import CordonedLogDirs
 from broker.limits import DESCRIBED_PARTITIONS_MAX, DESCRIBED_TOPICS_MAX
 from broker.replica_manager import ReplicaManager
 from quorum.protocol import codec
@@ -58,6 +59,9 @@ class DescribeApi:
         self._rights = rights
         self._file = BrokerFile(str(config.quorum.node_id), _settings(config))
         self._log_dir = str(config.quorum.folder)
+        self._cordoned = CordonedLogDirs(
+            config.quorum.node_id, manager.image, config.quorum.folder, config.cordoned_log_dirs
+        )
         self._long_responses = long_responses
         self._manager = manager
         self._image = manager.image
@@ -213,7 +217,12 @@ class DescribeApi:
             }
             for topic, found in groupby(partitions, attrgetter("topic"))
         ]
-        directory = {"error_code": ErrorCode.NONE, "log_dir": self._log_dir, "topics": topics}
+        directory = {
+            "error_code": ErrorCode.NONE,
+            "log_dir": self._log_dir,
+            "topics": topics,
+            "is_cordoned": self._cordoned.is_cordoned,
+        }
         return {"error_code": ErrorCode.NONE, "results": [directory]}
 
     def _controller(self) -> BrokerId:

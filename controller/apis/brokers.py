@@ -7,10 +7,10 @@ wrong controller hears NOT_CONTROLLER and looks for the right one, as with Kafka
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, overload
 from uuid import UUID
 
 from msgspec import convert
@@ -39,6 +39,7 @@ from statemachine.commands import (
 from statemachine.errors import Error
 from statemachine.reassignment.copies import CopyReports
 from statemachine.records.kafka_records import Endpoint, FeatureRange
+from statemachine.vocabulary import Directories
 
 logger = logging.getLogger("controller")
 
@@ -116,7 +117,7 @@ class BrokerApis:
             endpoints=convert(message.listeners, tuple[Endpoint, ...], from_attributes=True),
             features=_features(message),
             rack=message.rack,
-            log_dirs=tuple(each or _ZERO for each in getattr(message, "log_dirs", ())),
+            log_dirs=_ids(getattr(message, "log_dirs", ())),
             previous_epoch=getattr(message, "previous_broker_epoch", None),
             kraft_version=self._controller.kraft_version,
         )
@@ -156,9 +157,8 @@ class BrokerApis:
             metadata_offset=message.current_metadata_offset,
             want_fence=message.want_fence,
             want_shut_down=message.want_shut_down,
-            offline_log_dirs=tuple(
-                each or _ZERO for each in getattr(message, "offline_log_dirs", ())
-            ),
+            offline_log_dirs=_ids(getattr(message, "offline_log_dirs", ())),
+            cordoned_log_dirs=_ids(getattr(message, "cordoned_log_dirs", None)),
         )
         heartbeats = self._controller.heartbeats
         if heartbeats is not None:
@@ -257,6 +257,15 @@ def _answer_altered(inbound: InboundRequest, outcome: PartitionsAltered | Unavai
         inbound.respond(alter_partition.write_refusal(_ERRORS[outcome]))
     else:
         inbound.respond(alter_partition.write_answer(outcome))
+
+
+@overload
+def _ids(found: Iterable[UUID | None]) -> Directories: ...
+@overload
+def _ids(found: Iterable[UUID | None] | None) -> Directories | None: ...
+def _ids(found: Iterable[UUID | None] | None) -> Directories | None:
+    """Return ids of directories as read, where a zero id is None; None for no list."""
+    return None if found is None else tuple([each or _ZERO for each in found])
 
 
 def _features(message: Any) -> tuple[FeatureRange, ...]:

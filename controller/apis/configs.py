@@ -82,6 +82,7 @@ async def alter_configs(request: KafkaRequest, service: Service) -> Any:
             if (resource.resource_type, resource.resource_name) not in kept
         ),
         validate_only=request.message.validate_only,
+        forwarded=request.envelope_id is not None,
     )
     answer = await service.carry_out(command, ConfigsAltered, who=str(request.principal))
     decided = iter(answer.resources)

@@ -2,7 +2,7 @@
 
 Our clients and nodes extend some requests (`quorum.protocol.private`), and a response only if its
 request was extended. Kafka's nodes and tools skip the field, and its brokers pass it on. It is read
-like any other field, and appended to an encoded message.
+like any other field, and written like one or appended to an encoded message.
 """
 
 from dataclasses import fields
@@ -55,13 +55,18 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return cls(details=msgspec.msgpack.encode(details), as_of=as_of)
 
 
+def encoded(extension: Extension) -> bytes:
+    """Return the value of the `extension` field of a message that is built from values."""
+    return msgspec.msgpack.encode(extension)
+
+
 def with_extension(schema: type[Any], body: bytes, extension: Extension) -> bytes:
     """Append the extension to the encoded message, if its version can have one."""
     tags = [field.metadata["tag"] for field in fields(schema) if field.name == "extension"]
     if not tags:
         return body
     assert body.endswith(_NO_TAGS), f"{schema} has other tagged fields beside the extension"
-    value = msgspec.msgpack.encode(extension)
+    value = encoded(extension)
     # The field is a compact byte array, which its size plus one precedes.
     value = uvarint(len(value) + 1) + value
     return b"".join((body[:-1], b"\x01", uvarint(tags[0]), uvarint(len(value)), value))

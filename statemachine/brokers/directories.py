@@ -1,7 +1,8 @@
-"""Log directories of replicas, and the loss of a directory (KIP-858).
+"""Log directories of replicas: assigned (KIP-858), failed, and cordoned (KIP-1066).
 
 A replica in an offline directory can neither lead nor be in sync, even if its broker is alive. The
-broker reports the directories of its replicas, and the directories that have failed.
+broker reports the directories of its replicas, and the directories that have failed or that get no
+new replicas.
 """
 
 from collections.abc import Collection
@@ -27,7 +28,12 @@ from statemachine.partitions.registration import PartitionRegistration, director
 from statemachine.pending_decision import PendingDecision
 from statemachine.records import kafka_records
 from statemachine.slices import CHANGED_US, PASSED_US, Slices
-from statemachine.vocabulary import LEVEL_DIRECTORIES, BrokerId, Directories
+from statemachine.vocabulary import (
+    LEVEL_CORDONED_DIRECTORIES,
+    LEVEL_DIRECTORIES,
+    BrokerId,
+    Directories,
+)
 
 
 def assign_replicas_to_dirs(
@@ -107,6 +113,26 @@ def lose_directories(
         )
     )
     return True
+
+
+def cordon_directories(
+    pending: PendingDecision, broker: kafka_records.RegisterBroker, cordoned: Directories | None
+) -> None:
+    """Record the directories that get no new replicas, if the broker reports other ones.
+
+    As in Kafka, ids that are not directories of the broker are recorded too, and mean nothing.
+    """
+    if cordoned is None or pending.level < LEVEL_CORDONED_DIRECTORIES:
+        return
+    known = broker.cordoned_log_dirs
+    if known is None or set(known) != set(cordoned):
+        pending.records.append(
+            kafka_records.BrokerRegistrationChange(
+                broker_id=broker.broker_id,
+                broker_epoch=broker.broker_epoch,
+                cordoned_log_dirs=cordoned,
+            )
+        )
 
 
 def _leave_lost(pending: PendingDecision, broker: kafka_records.RegisterBroker) -> Slices[None]:

@@ -78,6 +78,8 @@ def register_broker(pending: PendingDecision, command: RegisterBroker) -> Slices
         fenced=known is None or known.fenced,
         in_controlled_shutdown=known is not None and known.stopping_at is not None,
         log_dirs=command.log_dirs if pending.level >= LEVEL_DIRECTORIES else (),
+        # A new incarnation has not reported them yet.
+        cordoned_log_dirs=None if known is None else known.cordoned_log_dirs,
     )
     # Recorded last, after it has left every ISR and ELR that it may no longer be in.
     if pending.is_complete and (known is None or _amendable(known) != _amendable(record)):
@@ -166,6 +168,7 @@ def heartbeat(pending: PendingDecision, command: BrokerHeartbeat) -> Slices[Hear
     caught_up = command.metadata_offset >= broker.registered_at
     offline = command.offline_log_dirs
     has_directories = yield from directories.lose_directories(pending, broker, offline)
+    directories.cordon_directories(pending, broker, command.cordoned_log_dirs)
     if broker.fenced:
         wants = not (command.want_fence or command.want_shut_down)
         rises = caught_up and has_directories and wants
@@ -319,7 +322,7 @@ def _distrust(pending: PendingDecision, broker_id: BrokerId) -> Slices[None]:
 
 def takers(image: Image) -> list[kafka_records.RegisterBroker]:
     """Return the brokers that new replicas may be placed on."""
-    return [broker for broker in image.brokers.values() if broker.live and not broker.cordoned]
+    return [broker for broker in image.brokers.values() if broker.live and not broker.closed]
 
 
 def fenced_takers(image: Image) -> list[BrokerId]:
@@ -327,7 +330,7 @@ def fenced_takers(image: Image) -> list[BrokerId]:
     return [
         broker.broker_id
         for broker in sorted(image.brokers.values(), key=lambda each: each.broker_id)
-        if broker.fenced and not broker.cordoned and not broker.in_controlled_shutdown
+        if broker.fenced and not broker.closed and not broker.in_controlled_shutdown
     ]
 
 
@@ -338,12 +341,18 @@ def cordon_refusal(image: Image, newcomers: Replicas, *, where: str = "") -> Ref
     """
     for broker_id in newcomers:
         broker = image.brokers.get(broker_id)
-        if broker is not None and broker.cordoned:
-            return Refusal(
-                Error.INVALID_REPLICA_ASSIGNMENT,
-                f"{where}broker {broker_id} is cordoned and gets no new replicas; uncordon it, or"
-                " name another one",
-            )
+        if broker is None or not broker.closed:
+            continue
+        reason = (
+            "is cordoned and gets no new replicas; uncordon it"
+            if broker.cordoned
+            else "gets no new replicas, since all its log directories are cordoned by its setting"
+            " cordoned.log.dirs; change that"
+        )
+        return Refusal(
+            Error.INVALID_REPLICA_ASSIGNMENT,
+            f"{where}broker {broker_id} {reason}, or name another one",
+        )
     return None
 
 

@@ -12,10 +12,12 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from statemachine import commands
+from statemachine.configs.broker_configs import ALL_LOG_DIRS, CORDONED_LOG_DIRS
 from statemachine.configs.definitions import ConfigType, parts
 from statemachine.configs.effective import MIN_ISR, UNCLEAN_ELECTION, unclean_election_allowed
 from statemachine.configs.resources import conflict, definition, resource_refusal, value_refusal
 from statemachine.errors import Error, Refusal
+from statemachine.features.features import release_name
 from statemachine.image.partition_table import Topic
 from statemachine.limits import PARTITIONS_FREED_BY_CONFIGS_MAX
 from statemachine.partitions.change_builder import change_partition, clear_elr
@@ -25,7 +27,12 @@ from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment import throttle
 from statemachine.reassignment.settings import COMPLETION_RULE
 from statemachine.records import kafka_records
-from statemachine.vocabulary import BROKER_RESOURCE, NO_LEADER, Resource
+from statemachine.vocabulary import (
+    BROKER_RESOURCE,
+    LEVEL_CORDONED_DIRECTORIES,
+    NO_LEADER,
+    Resource,
+)
 
 _Values: TypeAlias = Mapping[str, str | None]
 """The values of configurations after a change, by name; None is "removed"."""
@@ -45,7 +52,7 @@ def alter_configs(
         if resource in answers:
             continue
         refusal = (
-            _set(pending, resource, change)
+            _set(pending, resource, change, forwarded=command.forwarded)
             if counts[resource] == 1
             else Refusal(Error.INVALID_REQUEST, "the resource is named more than once")
         )
@@ -57,7 +64,11 @@ def alter_configs(
 
 
 def _set(
-    pending: PendingDecision, resource: Resource, change: commands.ConfigChange
+    pending: PendingDecision,
+    resource: Resource,
+    change: commands.ConfigChange,
+    *,
+    forwarded: bool,
 ) -> Refusal | None:
     """Record the changes of one resource, all of them or none."""
     refusal = resource_refusal(pending.image, resource)
@@ -72,6 +83,10 @@ def _set(
             refusal = value_refusal(pending.image, resource, name, value)
             if refusal is not None:
                 return refusal
+    if resource[0] == BROKER_RESOURCE and CORDONED_LOG_DIRS in values:
+        refusal = _cordon_refusal(pending, resource[1], current, values, forwarded=forwarded)
+        if refusal is not None:
+            return refusal
     after = {name: value for name, value in {**current, **values}.items() if value is not None}
     sets_min_isr = MIN_ISR in values
     refusal = conflict(resource, current, after, sets_min_isr=sets_min_isr, has_elr=pending.has_elr)
@@ -82,6 +97,35 @@ def _set(
             values = {name: value for name, value in values.items() if value != current.get(name)}
         pending.set_configs(resource, values)
     return refusal
+
+
+def _cordon_refusal(
+    pending: PendingDecision,
+    broker: str,
+    current: Mapping[str, str],
+    values: _Values,
+    *,
+    forwarded: bool,
+) -> Refusal | None:
+    """Return the reason to refuse the cordoned directories of a broker, or None (KIP-1066)."""
+    if pending.level < LEVEL_CORDONED_DIRECTORIES:
+        needed = release_name(LEVEL_CORDONED_DIRECTORIES)
+        return Refusal(
+            Error.INVALID_CONFIG,
+            f"The {CORDONED_LOG_DIRS} configuration value cannot be set because it requires"
+            f" metadata.version >= {needed}",
+        )
+    asked = parts(values[CORDONED_LOG_DIRS] or "")
+    known = {*parts(current.get(CORDONED_LOG_DIRS, "")), ALL_LOG_DIRS}
+    # Kafka's controllers refuse * too, which needs no knowledge of the directories.
+    if forwarded or known.issuperset(asked):
+        return None
+    return Refusal(
+        Error.INVALID_CONFIG,
+        f"controllers do not know the log directories of broker {broker}: through them"
+        f" {CORDONED_LOG_DIRS} can become {ALL_LOG_DIRS} or lose entries; send any other value"
+        " to the broker",
+    )
 
 
 def _tell_moves(

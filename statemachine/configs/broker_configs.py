@@ -107,6 +107,18 @@ _CONNECTIONS: Final = (
     text("max.connections.per.ip.overrides", "", "Other bounds for some addresses: host:count."),
 )
 
+CORDONED_LOG_DIRS: Final = "cordoned.log.dirs"
+ALL_LOG_DIRS: Final = "*"
+"""The value of `CORDONED_LOG_DIRS` that cordons every directory."""
+
+_DIRECTORIES: Final = (
+    listed(
+        CORDONED_LOG_DIRS,
+        "",
+        "The directories of log.dirs that get no new replicas; * is all of them (KIP-1066).",
+    ),
+)
+
 _LISTENERS: Final = (
     text("advertised.listeners", None, "What clients are told (before Kafka 4.2)."),
     text(
@@ -186,6 +198,7 @@ BROKER_CONFIGS: Final[Mapping[str, Definition]] = table(
     *_PRODUCERS,
     *_REMOTE_LOGS,
     *_CONNECTIONS,
+    *_DIRECTORIES,
     *_LISTENERS,
     *_SASL,
     *_SSL,
@@ -348,8 +361,9 @@ PER_BROKER: Final = frozenset(
     name
     for name in BROKER_CONFIGS
     if name.startswith(("ssl.", "sasl.", "listener", "advertised.", "principal."))
+    or name == CORDONED_LOG_DIRS
 )
-"""Configurations that cannot be set for all brokers: security and listeners."""
+"""Configurations that cannot be set for all brokers: security, listeners, cordoned directories."""
 
 OF_MECHANISMS: Final = (
     "sasl.jaas.config",

@@ -1,10 +1,10 @@
 """The features of a cluster (KIP-584, KIP-1022): names, levels, defaults and dependencies.
 
-The levels, defaults and dependencies are those of `Feature` and `MetadataVersion` of Kafka 4.2.
+The levels, defaults and dependencies are those of `Feature` and `MetadataVersion` of Kafka 4.3.
 Of `metadata.version` only the supported levels are listed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -14,6 +14,7 @@ from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN
 from statemachine.records import kafka_records
 from statemachine.vocabulary import (
     LEVEL_CONTROLLER_REGISTRATION,
+    LEVEL_CORDONED_DIRECTORIES,
     LEVEL_DIRECTORIES,
     LEVEL_ELR,
     METADATA_VERSION,
@@ -39,11 +40,19 @@ RELEASES: Final[Mapping[int, str]] = MappingProxyType(
         27: "4.1-IV1",
         28: "4.2-IV0",
         29: "4.2-IV1",
+        30: "4.3-IV0",
     }
 )
 """Kafka's name of each level of metadata.version."""
 
-RECORDS_CHANGED_AT: Final = frozenset({LEVEL_CONTROLLER_REGISTRATION, LEVEL_DIRECTORIES, LEVEL_ELR})
+RECORDS_CHANGED_AT: Final = frozenset(
+    {
+        LEVEL_CONTROLLER_REGISTRATION,
+        LEVEL_DIRECTORIES,
+        LEVEL_ELR,
+        LEVEL_CORDONED_DIRECTORIES,
+    }
+)
 """Levels with records that an older level cannot hold: a downgrade below one loses data."""
 
 assert set(RELEASES) == set(range(METADATA_VERSION_MIN, METADATA_VERSION_MAX + 1))
@@ -132,6 +141,45 @@ def range_refusal(who: str, lowest: int, highest: int, level: int) -> str | None
         return f"{who} does not support this feature."
     versions = f"{lowest}" if lowest == highest else f"{lowest}-{highest}"
     return f"{who} only supports versions {versions}"
+
+
+def unsupported_level(name: str, level: int) -> str | None:
+    """Return the reason why this code cannot run with the feature at this level, or None."""
+    feature = FEATURES.get(name)
+    if feature is None:
+        return (
+            f"{name} {level} is in force, a feature that this release of metaquorum does not know"
+        )
+    if feature.lowest <= level <= feature.highest:
+        return None
+    supported = f"{feature.lowest} to {feature.highest}"
+    if name == METADATA_VERSION:
+        supported += f" ({RELEASES[feature.lowest]} to {RELEASES[feature.highest]})"
+    return f"{name} {level} is in force, this release of metaquorum supports {supported}"
+
+
+def unsupported_levels(levels: Mapping[str, int]) -> str | None:
+    """Return the reason why this code cannot run at these levels in force, or None."""
+    for name, level in levels.items():
+        reason = unsupported_level(name, level)
+        if reason is not None:
+            return reason
+    return None
+
+
+def levels_refusal(
+    who: str, ranges: Iterable[kafka_records.FeatureRange], levels: Mapping[str, int]
+) -> str | None:
+    """Return the reason why `who`, registered with these ranges, cannot have these levels in force,
+    or None."""
+    supported = {each.name: (each.min_supported, each.max_supported) for each in ranges}
+    for name, level in levels.items():
+        # Level 0 is "not in force".
+        lowest, highest = supported.get(name, (0, 0))
+        if level and not lowest <= level <= highest:
+            known = f"{lowest} to {highest}" if name in supported else "no level"
+            return f"{name} {level} is in force, and {who} supports {known} of it"
+    return None
 
 
 def elr_in_force(levels: Mapping[str, int]) -> bool:

@@ -22,6 +22,7 @@ from statemachine.reassignment.move import move_records, owned_records
 from statemachine.records import kafka_records, own_records
 from statemachine.records.codec import encode, partition_version
 from statemachine.vocabulary import (
+    LEVEL_CORDONED_DIRECTORIES,
     LEVEL_DIRECTORIES,
     LEVEL_ELR,
     LEVEL_STOPPING_BROKERS,
@@ -160,6 +161,8 @@ def _level_to_say(record: kafka_records.Record, level: int) -> int:
         case kafka_records.Partition():
             return max(level, LEVEL_ELR)
         case kafka_records.RegisterBroker():
+            if record.cordoned_log_dirs is not None:
+                return max(level, LEVEL_CORDONED_DIRECTORIES)
             return max(level, LEVEL_DIRECTORIES if record.log_dirs else LEVEL_STOPPING_BROKERS)
         case _:
             return level

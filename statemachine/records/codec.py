@@ -29,6 +29,7 @@ from statemachine.records.primitives import (
     uvarint,
 )
 from statemachine.vocabulary import (
+    LEVEL_CORDONED_DIRECTORIES,
     LEVEL_DIRECTORIES,
     LEVEL_ELR,
     LEVEL_STOPPING_BROKERS,
@@ -152,12 +153,22 @@ def _version(record: kafka_records.Record, level: int) -> int:
     """Return the version to write at this level of metadata.version."""
     match record:
         case kafka_records.RegisterBroker():
-            levels = (LEVEL_STOPPING_BROKERS, LEVEL_ZK_MIGRATION, LEVEL_DIRECTORIES)
-            return sum(level >= each for each in levels)
+            return sum(level >= each for each in _REGISTER_BROKER_LEVELS)
         case kafka_records.BrokerRegistrationChange():
+            if record.cordoned_log_dirs is not None:
+                return 3
             return 2 if record.log_dirs else 1 if record.in_controlled_shutdown else 0
         case _:
             return 0
+
+
+_REGISTER_BROKER_LEVELS: Final = (
+    LEVEL_STOPPING_BROKERS,
+    LEVEL_ZK_MIGRATION,
+    LEVEL_DIRECTORIES,
+    LEVEL_CORDONED_DIRECTORIES,
+)
+"""The levels that each begin a version of RegisterBroker, from version 1 on."""
 
 
 def partition_version(level: int) -> int:
@@ -220,7 +231,8 @@ def _decoded(data: bytes) -> tuple[Any, int]:
     if version > newest:
         # Ignoring it would let images diverge in silence.
         raise MalformedRecord(
-            f"version {version} of record type {type_id} is not known, only 0 to {newest}"
+            f"version {version} of record type {type_id} ({shape.__name__}) is not known, only 0 to"
+            f" {newest}"
         )
     if shape is kafka_records.NoOp:
         return _decode_own(data, at)

@@ -87,12 +87,14 @@ class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     fenced: bool = True
     in_controlled_shutdown: Annotated[bool, Wire(since=1)] = False
     log_dirs: Annotated[Directories, Wire(tag=0, since=3)] = ()
+    cordoned_log_dirs: Annotated[Directories | None, Wire(tag=1, since=4)] = None
+    """Its log directories that get no new replicas; None until it has reported them (KIP-1066)."""
     registered_at: Annotated[int | None, I64, Wire(OURS_FROM)] = None
     """In an image or a snapshot: the offset of its last registration record."""
     stopping_at: Annotated[int | None, I64, Wire(OURS_FROM + 1)] = None
     """There: the offset of the record that began its controlled shutdown, if one is under way."""
     cordoned: Annotated[bool, Wire(OURS_FROM + 2)] = False
-    """There: whether it gets no new replicas. A registration record does not change it."""
+    """There: whether an operator has cordoned it. A registration record does not change it."""
     leaving: Annotated[bool, Wire(OURS_FROM + 4)] = False
     """There: whether it is unregistered once it is empty and fenced; like `cordoned`."""
     fenced_at_ms: Annotated[int | None, I64, Wire(OURS_FROM + 3)] = None
@@ -107,6 +109,18 @@ class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     def is_embedded(self) -> bool:
         """True for an embedded broker; any other counts as one of Kafka's."""
         return any(feature.name == EMBEDDED_BROKER for feature in self.features)
+
+    @property
+    def has_open_directory(self) -> bool:
+        """False if all its log directories are cordoned, as far as it has reported (KIP-1066)."""
+        if self.cordoned_log_dirs is None or not self.log_dirs:
+            return True
+        return not set(self.cordoned_log_dirs).issuperset(self.log_dirs)
+
+    @property
+    def closed(self) -> bool:
+        """True if the broker gets no new replicas: it is cordoned, or all its directories are."""
+        return self.cordoned or not self.has_open_directory
 
 
 class UnregisterBroker(Struct, frozen=True, kw_only=True, gc=False):
@@ -269,7 +283,7 @@ class ProducerIds(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BrokerRegistrationChange(Struct, frozen=True, kw_only=True, gc=False):
-    """The change of a broker's registration; 0 or () is "unchanged".
+    """The change of a broker's registration; 0, () or None is "unchanged".
 
     1 begins and -1 ends a state: fenced, in controlled shutdown, cordoned, or leaving.
     """
@@ -280,6 +294,7 @@ class BrokerRegistrationChange(Struct, frozen=True, kw_only=True, gc=False):
     fenced: Annotated[int, I8, Wire(0)] = 0
     in_controlled_shutdown: Annotated[int, I8, Wire(1, since=1)] = 0
     log_dirs: Annotated[Directories, Wire(2, since=2)] = ()
+    cordoned_log_dirs: Annotated[Directories | None, Wire(3, since=3)] = None
     cordoned: Annotated[int, I8, Wire(OURS_FROM)] = 0
     leaving: Annotated[int, I8, Wire(OURS_FROM + 2)] = 0
     at_ms: Annotated[int | None, I64, Wire(OURS_FROM + 1)] = None

@@ -28,7 +28,7 @@ from statemachine.commands import (
     TopicsDeleted,
 )
 from statemachine.configs.topic_configs import new_topic_refusal
-from statemachine.errors import Error, Refusal
+from statemachine.errors import Error, Refusal, listed
 from statemachine.image.partition_table import Topic
 from statemachine.limits import (
     CREATED_PARTITIONS_MAX,
@@ -316,6 +316,12 @@ def too_few_brokers(pending: PendingDecision, factor: int, available: int) -> Re
         if available == registered
         else f"only {available} of {registered} registered broker(s) are available."
     )
+    closed = [broker_id for broker_id, each in pending.image.brokers.items() if each.closed]
+    if closed:
+        reason += (
+            f" Broker(s) {listed(sorted(closed))} get no new replicas: they are cordoned, or all"
+            " their log directories are."
+        )
     return Refusal(
         Error.INVALID_REPLICATION_FACTOR,
         f"Unable to replicate the partition {factor} time(s): The target replication factor of"

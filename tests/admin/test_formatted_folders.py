@@ -89,7 +89,7 @@ def test_credentials_are_taken_and_the_last_of_a_user_counts(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("said", "what"),
     [
-        ([level("metadata.version", 14)], "metadata.version 14 is not supported, 15 to 29 are"),
+        ([level("metadata.version", 14)], "metadata.version 14 is not supported, 15 to 30 are"),
         ([level("metadata.version", 29), level("new.version", 1)], "new.version at level 1"),
         (
             [level("metadata.version", 29), level("group.version", 9)],

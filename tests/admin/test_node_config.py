@@ -124,7 +124,7 @@ def test_options_of_commands_in_the_environment_are_not_settings(tmp_path: Path)
         ("http.listener=8080", "http.listener: '8080': a port is missing, as in 8080:9092"),
         ("http.listener=127.0.0.1:9093", "http.listener and listeners are both 127.0.0.1:9093"),
         ("metadata.version=14", "metadata.version: '14' is no level of metadata.version: write a"),
-        ("metadata.version=4.3", "or a release from 3.7-IV0 to 4.2-IV1, like 3.9 or 3.9-IV0"),
+        ("metadata.version=4.4", "or a release from 3.7-IV0 to 4.3-IV0, like 3.9 or 3.9-IV0"),
         ("metadata.max.idle.interval.ms=-1", "metadata.max.idle.interval.ms: '-1' is not a time"),
         ("broker.rack=a", "broker.rack is a setting of brokers; this node is a controller"),
         ("broker.rack=", "broker.rack is a setting of brokers"),
@@ -214,7 +214,8 @@ def test_a_controller_that_nobody_could_connect_to_is_refused(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("written", "level"), [("21", 21), ("3.9", 21), ("3.9-IV0", 21), ("3.9.1", 21), ("4.2", 29)]
+    ("written", "level"),
+    [("21", 21), ("3.9", 21), ("3.9-IV0", 21), ("3.9.1", 21), ("4.2", 29), ("4.3.1", 30)],
 )
 def test_the_level_of_a_new_cluster_is_a_number_or_a_release(
     tmp_path: Path, written: str, level: int

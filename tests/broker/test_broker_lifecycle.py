@@ -183,6 +183,7 @@ class Life:
             is_settled=lambda: self.is_settled,
             previous_epoch=5,
             copies=tuple,
+            cordoned=tuple,
         )
 
     async def _make_ready(self) -> None:
@@ -265,7 +266,7 @@ async def test_the_levels_of_the_metadata_that_are_understood_are_registered(
         await life.cycle.unfenced.wait()
         features = {each.name: each for each in registrar.seen[0].features}
         level = features["metadata.version"]
-        assert (level.min_supported_version, level.max_supported_version) == (1, 29)
+        assert (level.min_supported_version, level.max_supported_version) == (1, 30)
 
 
 async def test_a_folder_of_no_cluster_waits_until_its_cluster_is_known(

@@ -12,6 +12,7 @@ from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from statemachine import commands
 from statemachine.errors import Error
 from statemachine.image.image import Image
+from statemachine.limits import METADATA_VERSION_MAX
 from tests.controller.controller_commands import (
     asked,
     busy,
@@ -40,14 +41,14 @@ async def test_the_first_active_controller_founds_the_cluster_and_registers_itse
 ) -> None:
     async with a_controller(tmp_path) as node:
         image = node.controller.image
-        assert image.level == 29
+        assert image.level == METADATA_VERSION_MAX
         assert set(image.controllers) == {1}
         assert image.controllers[1].endpoints[0].port == node.address.port
         end = image.end_offset
     async with a_controller(tmp_path) as node:
         # Only the new epoch and, for the port is another one, the controller.
         assert node.controller.image.end_offset == end + 2
-        assert node.controller.image.level == 29
+        assert node.controller.image.level == METADATA_VERSION_MAX
 
 
 async def test_an_answer_leaves_when_its_records_are_committed_and_not_before(
@@ -138,7 +139,7 @@ async def test_too_many_answers_that_wait_are_refused_until_some_have_left(tmp_p
             assert left == []
         await created
         await asked(controller, topic("b", 101))
-        assert left == [29] * (WAITING_ANSWERS_MAX - 1)
+        assert left == [METADATA_VERSION_MAX] * (WAITING_ANSWERS_MAX - 1)
 
 
 @pytest.mark.thorough

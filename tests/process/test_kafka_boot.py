@@ -35,12 +35,13 @@ def append_no_op_with_payload(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "metadata_version"), [("3.9.1", 15), ("3.9.1", 21), ("4.2.0", 15), ("4.2.0", 29)]
+    ("version", "metadata_version"),
+    [("3.9.1", 15), ("3.9.1", 21), ("4.2.0", 15), ("4.2.0", 29), ("4.3.1", 30)],
 )
 async def test_a_broker_comes_up_takes_records_and_skips_what_is_ours(
     version: str, metadata_version: int, tmp_path: Path
 ) -> None:
-    """Level 15 has static voters and no directories; 21 and 29 have both in the log."""
+    """Level 15 has static voters and no directories; from 21 on both are in the log."""
     java = runtime(version)
     async with (
         a_controller(

@@ -36,11 +36,11 @@ def test_a_cluster_is_founded_once_inside_a_transaction() -> None:
     assert world.ask(commands.FoundCluster(metadata_version=29)).records == ()
 
 
-@pytest.mark.parametrize("level", [0, 14, 30])
+@pytest.mark.parametrize("level", [0, 14, 31])
 def test_a_level_that_is_not_supported_is_refused(level: int) -> None:
     decision = decide(Image(), commands.FoundCluster(metadata_version=level))
     assert done(decision).error is Error.UNSUPPORTED_VERSION
-    assert "15 to 29" in done(decision).message
+    assert "15 to 30" in done(decision).message
     assert decision.records == ()
 
 

@@ -34,14 +34,20 @@ from quorum.records.control import (
     decode_voters,
 )
 from quorum.records.decode import Record, decode
-from statemachine.features.features import FEATURES, KRAFT_VERSION
+from statemachine.features.features import (
+    KRAFT_VERSION,
+    RECORDS_CHANGED_AT,
+    unsupported_level,
+)
 from statemachine.image.image import Image
 from statemachine.image.snapshot import load
+from statemachine.limits import METADATA_VERSION_MIN
 from statemachine.records import codec
 from statemachine.records.codec import frame_of
 from statemachine.records.field_names import TYPE_NAMES
 from statemachine.records.primitives import MalformedRecord
 from statemachine.replay import replay
+from statemachine.vocabulary import METADATA_VERSION
 
 _OTHERS: Final = frozenset({"partition.metadata", quorum_state.FILE_NAME})
 
@@ -314,14 +320,28 @@ def _unknown_types(history: History) -> Iterator[str]:
 def unsupported_levels(levels: Mapping[str, int]) -> Iterator[str]:
     """Yield a sentence for each feature in force that is not known at its level."""
     for name, level in sorted(levels.items()):
-        feature = FEATURES.get(name)
-        if feature is None:
-            yield f"feature {name} is at level {level}, and is not known"
-        elif not feature.lowest <= level <= feature.highest:
-            yield (
-                f"feature {name} is at level {level}; supported are {feature.lowest} to "
-                f"{feature.highest}"
-            )
+        reason = unsupported_level(name, level)
+        if reason is not None:
+            yield f"{reason}: {_next_step(name, level)}"
+
+
+def _next_step(name: str, level: int) -> str:
+    """The step that makes a cluster at this level fit to be adopted."""
+    if name != METADATA_VERSION:
+        return (
+            "take a release that knows it, or lower the level with kafka-features.sh while Kafka's "
+            "controllers run"
+        )
+    if level < METADATA_VERSION_MIN:
+        return (
+            "upgrade it with kafka-features.sh while Kafka's controllers run, to "
+            f"{METADATA_VERSION_MIN} or above"
+        )
+    changed = max(RECORDS_CHANGED_AT)
+    return (
+        f"take a release that supports {level}. Kafka lowers no level below one that changed "
+        f"records ({changed} did, so it stays at {changed} or above)"
+    )
 
 
 def _zk_migration(image: Image) -> Iterator[str]:

@@ -81,7 +81,15 @@ async def test_records_go_in_and_come_out_as_the_options_say(tmp_path: Path) -> 
             (each["partition"], each["size_bytes"] > 0) for each in directory["partitions"]
         ] == [(number, True) for number in range(PARTITIONS)]
         table = (await run(port, "brokers", "log-dirs")).stdout.splitlines()
-        assert table[0].split() == ["Broker", "LogDir", "Partitions", "Size", "Free", "Error"]
+        assert table[0].split() == [
+            "Broker",
+            "LogDir",
+            "Partitions",
+            "Size",
+            "Free",
+            "Cordoned",
+            "Error",
+        ]
         assert table[1].split()[:3] == ["101", str(tmp_path / "broker-101"), str(PARTITIONS)]
         nobody = await run(port, "brokers", "log-dirs", "--brokers", "102")
         assert (nobody.exit_code, nobody.stderr) == (1, "Error: Broker 102: not alive\n")
@@ -109,3 +117,40 @@ async def test_a_plan_is_read_from_stdin(tmp_path: Path) -> None:
         done = await run(1, "reassign-partitions", "--verify", *option, stdin=text)
         assert (done.exit_code, done.stdout) == (2, "")
         assert done.stderr.startswith(said)
+
+
+async def test_the_log_directory_of_an_embedded_broker_is_cordoned_as_of_kafkas(
+    tmp_path: Path,
+) -> None:
+    """KIP-1066: the setting goes to the broker, which reports it; both cordons are shown."""
+    async with embedded(tmp_path, 101, 102) as cluster:
+        image, port = cluster.node.controller.image, cluster.brokers[102].port
+
+        async def cordon(value: str) -> str:
+            """Change it at the broker; its output once the controllers know."""
+            wanted = image.brokers[102].log_dirs if value else ()
+            change = ("configs", "alter", "--broker", "102", "--set", f"cordoned.log.dirs={value}")
+            done = await run(port, *change)
+            while not done.exit_code and image.brokers[102].cordoned_log_dirs != wanted:
+                await cluster.node.opened.quorum.leader_changed(within_seconds=0.01)
+            return done.output
+
+        assert "Changed" in await cordon("*")
+        at_controller = cluster.node.address.port
+        listed = await run(at_controller, "brokers", "list")
+        assert "1 of 1 log dirs" in listed.stdout
+        found = json.loads((await run(at_controller, "brokers", "list", "-o", "json")).stdout)
+        told = [(each["cordoned"], each["gets_new_replicas"]) for each in found["brokers"]]
+        assert told == [(False, True), (False, False)]
+        assert [each["cordoned"] for each in found["brokers"][1]["log_dirs"]] == [True]
+        shown = await run(port, "brokers", "log-dirs", "--brokers", "102", "-o", "json")
+        (directory,) = json.loads(shown.stdout)["brokers"][0]["log_dirs"]
+        assert directory["cordoned"]
+        refused = await run(at_controller, "topics", "create", "t", "--replication-factor", "2")
+        assert "Broker(s) 102 get no new replicas" in refused.output
+
+        wrong = await cordon("/elsewhere")
+        assert "/elsewhere in cordoned.log.dirs is not a log directory of this broker" in wrong
+        await cordon("")
+        created = await run(at_controller, "topics", "create", "t", "--replication-factor", "2")
+        assert created.exit_code == 0, created.output

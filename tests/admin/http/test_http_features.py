@@ -23,7 +23,7 @@ async def test_features_are_listed_with_what_is_supported_and_in_force(tmp_path:
         found = {each.pop("name"): each for each in answer.body["features"]}
         assert found[METADATA] == {
             "lowest_supported": 15,
-            "highest_supported": 29,
+            "highest_supported": 30,
             "level": 21,
             "release": "3.9-IV0",
         }

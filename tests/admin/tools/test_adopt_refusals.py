@@ -242,12 +242,16 @@ TOKEN = kafka_records.DelegationToken(
             "migration from ZooKeeper: state 1: finish it with Kafka first",
         ),
         (
-            codec.encode(kafka_records.FeatureLevel(name="metadata.version", level=30), 29),
-            "feature metadata.version is at level 30; supported are 15 to 29",
+            codec.encode(kafka_records.FeatureLevel(name="metadata.version", level=31), 29),
+            "metadata.version 31 is in force, this release of metaquorum supports 15 to 30 "
+            "(3.7-IV0 to 4.3-IV0): take a release that supports 31. Kafka lowers no level below "
+            "one that changed records (30 did, so it stays at 30 or above)",
         ),
         (
             codec.encode(kafka_records.FeatureLevel(name="flying.version", level=1), 29),
-            "feature flying.version is at level 1, and is not known",
+            "flying.version 1 is in force, a feature that this release of metaquorum does not "
+            "know: take a release that knows it, or lower the level with kafka-features.sh while "
+            "Kafka's controllers run",
         ),
         (
             bytes((1, 99, 0, 0)),
@@ -268,8 +272,8 @@ def test_a_record_of_a_version_that_is_not_known_is_refused(tmp_path: Path) -> N
     log = followed_by(bytes((1, 2, 9)))
     said = refused(tmp_path / "new", *(old(tmp_path, n, log=log) for n in (2, 3)))
     assert said == (
-        f"the record at offset {LOG_END} cannot be read: version 9 of record type 2 is not known, "
-        "only 0 to 0; a newer version of this program may know it"
+        f"the record at offset {LOG_END} cannot be read: version 9 of record type 2 (Topic) is "
+        "not known, only 0 to 0; a newer version of this program may know it"
     )
 
 

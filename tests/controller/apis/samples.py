@@ -292,7 +292,7 @@ def controller_registration(form: Form, controller_id: int = 901) -> Any:
         "Listener", name="CONTROLLER", host="127.0.0.1", port=9093, security_protocol=0
     )
     feature = form.part(
-        "Feature", name="metadata.version", min_supported_version=7, max_supported_version=29
+        "Feature", name="metadata.version", min_supported_version=7, max_supported_version=30
     )
     return form.request(
         controller_id=controller_id,

@@ -22,8 +22,8 @@ from tests.support.controllers import CLUSTER_ID, Node, a_controller, active, co
 from tests.support.kafka_client import Form, KafkaClient, kafka_client
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
-AT_29 = {
-    "metadata.version": 29,
+AT_30 = {
+    "metadata.version": 30,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
     "share.version": 1,
@@ -50,7 +50,7 @@ async def test_every_feature_is_offered_and_every_level_in_force(tmp_path: Path)
         answer = await offered(client)
         ranges = {e.name: (e.min_version, e.max_version) for e in answer.supported_features}
         assert ranges == {name: (each.lowest, each.highest) for name, each in FEATURES.items()}
-        assert await levels(client) == AT_29
+        assert await levels(client) == AT_30
         assert answer.finalized_features_epoch == node.controller.committed
 
 
@@ -99,7 +99,7 @@ async def test_an_impossible_update_is_refused_for_all_features_with_one_reason(
             " update version 20 for feature metadata.version. Can't downgrade the version"
         )
         assert [each.error_code.value for each in results(answer)] == [95, 95][: 2 * (version < 2)]
-        assert await levels(client) == AT_29
+        assert await levels(client) == AT_30
 
 
 def results(answer: Any) -> Any:
@@ -113,7 +113,7 @@ async def test_validated_features_stay_unchanged(tmp_path: Path, version: int) -
         form = Form(ApiKey.UPDATE_FEATURES, version)
         updates = update_features(form, ("group.version", 0, SAFE), validate_only=True)
         assert (await client.send(form, updates)).error_code.value == 0
-        assert await levels(client) == AT_29
+        assert await levels(client) == AT_30
 
 
 async def test_an_unknown_kind_of_change_is_refused(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ async def test_our_own_client_describes_and_changes_features(tmp_path: Path) -> 
             {"share.version": 0}, upgrade_type=UpgradeType.SAFE_DOWNGRADE, dry_run=True
         )
         found = await client.describe_features()
-        assert {each.name: each.level for each in found.features if each.level} == AT_29
+        assert {each.name: each.level for each in found.features if each.level} == AT_30
         await client.update_features({"share.version": 0}, upgrade_type=UpgradeType.SAFE_DOWNGRADE)
         found = await client.describe_features()
         assert next(e for e in found.features if e.name == "share.version").level == 0
@@ -176,11 +176,11 @@ async def test_a_refused_registration_is_told_once_for_each_reason(
     messages = [each.getMessage() for each in caplog.records]
     told = [each for each in messages if each.startswith("Registration of broker")]
     assert told == [
-        "Registration of broker 101 refused: metadata.version 29 is in force,"
+        "Registration of broker 101 refused: metadata.version 30 is in force,"
         " broker 101 supports 1 to 21 of it (UNSUPPORTED_VERSION 35)",
         "Registration of broker 101 refused: this is cluster 4L6g3nShT-eMCtK--X86sw,"
         " the broker is of AAAAAAAAAAAAAAAAAAAAAg (INCONSISTENT_CLUSTER_ID 104)",
-        "Registration of broker 101 refused: metadata.version 29 is in force,"
+        "Registration of broker 101 refused: metadata.version 30 is in force,"
         " broker 101 supports 1 to 21 of it (UNSUPPORTED_VERSION 35)",
     ]
 

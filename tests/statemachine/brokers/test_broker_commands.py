@@ -65,7 +65,7 @@ def test_the_same_incarnation_amends_its_registration_and_keeps_its_epoch() -> N
         ({"log_dirs": (UUID(int=2**63),)}, Error.INVALID_REGISTRATION, "reserved"),
         ({"features": ()}, Error.INVALID_REGISTRATION, "levels of metadata.version"),
         ({"features": (feature(1, 28),)}, Error.UNSUPPORTED_VERSION, "1 to 28"),
-        ({"features": (feature(30, 31),)}, Error.UNSUPPORTED_VERSION, "30 to 31"),
+        ({"features": (feature(31, 32),)}, Error.UNSUPPORTED_VERSION, "31 to 32"),
     ],
 )
 def test_a_registration_that_cannot_be_is_refused(

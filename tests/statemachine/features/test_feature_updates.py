@@ -76,8 +76,8 @@ def test_one_that_cannot_be_stops_all() -> None:
     ("name", "level", "type", "said"),
     [
         ("metadata.version", -1, UPGRADE, "A feature version cannot be less than 0."),
-        ("metadata.version", 30, UPGRADE, "Local controller 1 only supports versions 15-29"),
-        ("metadata.version", 0, SAFE, "Local controller 1 only supports versions 15-29"),
+        ("metadata.version", 31, UPGRADE, "Local controller 1 only supports versions 15-30"),
+        ("metadata.version", 0, SAFE, "Local controller 1 only supports versions 15-30"),
         ("new.version", 1, UPGRADE, "Local controller 1 does not support this feature."),
         ("new.version", 0, UPGRADE, "Feature new.version not found."),
         (
@@ -140,7 +140,7 @@ def test_metadata_version_goes_down_where_no_record_would_be_lost() -> None:
     assert message.endswith("Unsafe metadata downgrade is not supported in this version.")
 
 
-@pytest.mark.parametrize(("above", "below"), [(17, 16), (29, 16), (23, 22), (25, 21)])
+@pytest.mark.parametrize(("above", "below"), [(17, 16), (29, 16), (23, 22), (25, 21), (30, 29)])
 def test_no_level_is_left_whose_records_an_older_one_cannot_hold(above: int, below: int) -> None:
     assert "downgrade" in refused(World(level=above), ("metadata.version", below, SAFE))
 

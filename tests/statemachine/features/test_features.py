@@ -29,7 +29,7 @@ SINCE = {
 }
 
 
-@pytest.mark.parametrize("metadata_version", range(15, 30))
+@pytest.mark.parametrize("metadata_version", range(15, 31))
 def test_a_level_brings_the_features_that_kafkas_format_tool_gives_it(
     metadata_version: int,
 ) -> None:
@@ -42,7 +42,7 @@ def test_a_level_brings_the_features_that_kafkas_format_tool_gives_it(
 def test_every_range_is_that_of_kafka_but_for_the_levels_before_3_7() -> None:
     found = {each.name: (each.min_supported, each.max_supported) for each in RANGES}
     assert found == {
-        "metadata.version": (15, 29),
+        "metadata.version": (15, 30),
         "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),
         "kraft.version": (0, 1),
@@ -67,6 +67,7 @@ def test_every_range_is_that_of_kafka_but_for_the_levels_before_3_7() -> None:
         ("4.1", 27),
         ("4.2", 29),
         ("4.2.0", 29),
+        ("4.3.1", 30),
         ("4.2-IV0", 28),
     ],
 )
@@ -76,15 +77,15 @@ def test_a_level_is_written_as_a_number_or_as_a_release(text: str, level: int) -
 
 @pytest.mark.parametrize(
     "text",
-    ["", "14", "30", "3.6", "3.6-IV2", "4.3", "3", "3.9-IV1", "3.9.1-IV0", "x", "-15", "1_5", "٢١"],
+    ["", "14", "31", "3.6", "3.6-IV2", "4.4", "3", "3.9-IV1", "3.9.1-IV0", "x", "-15", "1_5", "٢١"],
 )
 def test_an_invalid_level_is_refused_with_the_valid_ones(text: str) -> None:
-    with pytest.raises(ValueError, match=r"15 to 29, or a release from 3\.7-IV0 to 4\.2-IV1"):
+    with pytest.raises(ValueError, match=r"15 to 30, or a release from 3\.7-IV0 to 4\.3-IV0"):
         level_of_release(text)
 
 
 def test_every_level_is_found_by_its_name() -> None:
-    assert {level_of_release(name) for name in RELEASES.values()} == set(range(15, 30))
+    assert {level_of_release(name) for name in RELEASES.values()} == set(range(15, 31))
     assert release_name(21) == "3.9-IV0"
     assert release_name(99) == "99"
 

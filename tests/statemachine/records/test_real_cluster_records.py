@@ -56,6 +56,7 @@ TAGGED: Final = {
 REGISTERED: Final = {
     "registered_at": None,
     "stopping_at": None,
+    "cordoned_log_dirs": None,
     "cordoned": False,
     "leaving": False,
     "fenced_at_ms": None,

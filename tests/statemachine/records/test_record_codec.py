@@ -15,10 +15,10 @@ from tests.statemachine.support.kafka_schemas import KAFKA, Oracle
 from tests.statemachine.support.random_records import struct_of
 
 LEVELS: Final[dict[type, dict[int, int]]] = {
-    kafka_records.RegisterBroker: {0: 6, 1: 7, 2: 16, 3: 17},
+    kafka_records.RegisterBroker: {0: 6, 1: 7, 2: 16, 3: 17, 4: 30},
     kafka_records.Partition: {0: 15, 1: 17, 2: 23},
     kafka_records.PartitionChange: {0: 16, 1: 22, 2: 29},
-    kafka_records.BrokerRegistrationChange: {2: 29},
+    kafka_records.BrokerRegistrationChange: {3: 30},
 }
 VERSIONS: Final = [(shape, version) for shape in KAFKA for version in LEVELS.get(shape, {0: 29})]
 
@@ -41,6 +41,7 @@ def test_bytes_are_those_of_kio_and_come_back(
     if isinstance(record, kafka_records.BrokerRegistrationChange):
         # This one's version follows from what it says.
         version = 2 if record.log_dirs else 1 if record.in_controlled_shutdown else 0
+        version = version if record.cordoned_log_dirs is None else 3
     oracle = Oracle.of(shape, version)
     value = encode(record, level)
     assert value == oracle.write(record)
@@ -129,7 +130,7 @@ def test_an_unknown_type_is_kept_as_it_is() -> None:
         (b"\x02\x05\x00" + bytes(30), "frame version 2"),
         (b"\x01\x05\x03" + bytes(30), "version 3 of record type 5"),
         (b"\x01\x03\x07" + bytes(30), "version 7 of record type 3"),
-        (b"\x01\x00\x04" + bytes(30), "version 4 of record type 0"),
+        (b"\x01\x00\x05" + bytes(30), "version 5 of record type 0"),
         (b"\x01\x14\x00\x00\x00", "ends at byte 4 of 5"),
         (b"\x01\x05\x01" + bytes(20) + b"\x00\x00", "ends at byte 24 of 25"),
         (b"\x01\x05\x01" + bytes(20) + b"\x80\x01", "ends early"),

@@ -21,10 +21,10 @@ from tests.statemachine.support.reference_checks import check_change, check_imag
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 TOPIC_ID = UUID(int=0x7A3B_5C11_9000_4000_8000_0000_0000_0001)
-LEVEL = 29
+LEVEL = 30
 
 
-def feature(low: int = 1, high: int = 29) -> kafka_records.FeatureRange:
+def feature(low: int = 1, high: int = LEVEL) -> kafka_records.FeatureRange:
     """A range of metadata.version."""
     return kafka_records.FeatureRange(
         name="metadata.version", min_supported=low, max_supported=high

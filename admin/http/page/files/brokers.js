@@ -85,7 +85,7 @@ function make(broker) {
   const row = { broker };
   const cells = { name: el("td", { class: "name" }), badges: el("td", { class: "state" }), replicas: el("td", { class: "num", "data-label": "Replicas" }), sync: el("td", { class: "num", "data-label": "In sync" }), leads: el("td", { class: "num", "data-label": "Leads" }), bytes: el("td", { class: "num", "data-label": "Bytes" }) };
   row.state = el("span");
-  row.cordoned = el("span", { class: "badge warn" }, "cordoned");
+  row.cordoned = el("span", { class: "badge warn" });
   row.leaving = el("span", { class: "badge warn" }, "to be unregistered");
   row.emptying = el("div", { class: "why" });
   row.bar = meter(`Broker ${id} is being emptied`);
@@ -106,13 +106,21 @@ function drainOf(broker) {
   return [...state.moves.values()].find((each) => !each.ended && each.kind === "drain" && name.test(each.name ?? "")) ?? null;
 }
 
+// The operator's cordon, and the log directories that the broker's own setting cordons.
+function cordonsOf(broker) {
+  const dirs = broker.log_dirs.filter((each) => each.cordoned).length;
+  return [broker.cordoned ? "cordoned" : null, dirs ? `${dirs} of ${broker.log_dirs.length} log dirs cordoned` : null].filter(Boolean).join(", ");
+}
+
 function show(row, broker) {
   row.broker = broker;
   const { cells } = row;
   put(cells.name, [broker.broker_id, broker.rack, broker.implementation].filter((each) => each !== null).join(" · "));
   put(row.state, broker.state);
   setClass(row.state, `badge ${STATES[broker.state]}`);
-  row.cordoned.hidden = !broker.cordoned;
+  const cordons = cordonsOf(broker);
+  row.cordoned.hidden = !cordons;
+  put(row.cordoned, cordons);
   row.leaving.hidden = !broker.to_be_unregistered;
   put(cells.replicas, whole(broker.replicas));
   put(cells.sync, whole(broker.in_sync));

@@ -63,13 +63,13 @@ let known = "";
 
 export function update() {
   const all = [...state.brokers.values()].sort((a, b) => a.broker_id - b.broker_id);
-  const now = all.map((each) => `${each.broker_id}${each.rack}${each.state}${each.cordoned}`).join();
+  const now = all.map((each) => `${each.broker_id}${each.rack}${each.state}${each.gets_new_replicas}`).join();
   if (now === known) return;
   known = now;
   const ids = new Set(all.map((each) => each.broker_id));
   for (const each of onto) if (!ids.has(each)) onto.delete(each);
   brokers.replaceChildren(
-    ...all.map((each) => choice(onto, each.broker_id, `Broker ${each.broker_id} `, [each.rack, each.state !== "alive" ? each.state : null, each.cordoned ? "cordoned" : null].filter(Boolean).join(", "))),
+    ...all.map((each) => choice(onto, each.broker_id, `Broker ${each.broker_id} `, [each.rack, each.state !== "alive" ? each.state : null, each.gets_new_replicas ? null : "cordoned"].filter(Boolean).join(", "))),
   );
 }
 
