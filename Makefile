@@ -54,7 +54,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: $(VENV)/installed $(if $(shell command -v java),$(VENV)/spark) ## start a cluster on this machine and show a reassignment (ARGS=--once: then stop; KAFKA=4.2.0: with its brokers; SECURE=1: with TLS and SASL)
+run: $(VENV)/installed $(if $(shell command -v java),$(VENV)/spark) ## start a cluster on this machine and show a reassignment (ARGS=--once: then stop; KAFKA=4.3.1: with its brokers; SECURE=1: with TLS and SASL)
 	@$(KEPT) $(BIN)/metaquorum demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(SECURE),--secure) $(ARGS)
 
 .PHONY: install
@@ -227,6 +227,10 @@ bench-lag: $(VENV)/installed $(VENV)/spark ## measure lag reports and write docs
 .PHONY: compatibility
 compatibility: $(VENV)/installed ## make every call of Kafka's tools and clients at real clusters, and write docs/compatibility.md; needs Java 17, Maven, Node and Go
 	$(PYTHON_M) bench.compatibility --write docs/compatibility.md $(ARGS)
+
+.PHONY: kafka-news
+kafka-news: $(VENV)/installed ## list what a release of Kafka knows and we do not serve, from its own jars (RELEASE=4.4.0, or a folder of jars); needs Maven
+	@$(PYTHON_M) bench.compatibility.kafka_news $(or $(RELEASE),$(error name the release: make kafka-news RELEASE=4.4.0))
 
 KILLS ?= 20
 
