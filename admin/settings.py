@@ -829,7 +829,7 @@ _ROWS: Final = (
         "metadata.version",
         METADATA_VERSION,
         "The metadata.version of a new cluster, as a number or a Kafka release: 15 is 3.7-IV0, 21 "
-        "is 3.9, 29 is 4.2. It determines the levels of the other features.",
+        "is 3.9, 30 is 4.3. It determines the levels of the other features.",
         only=Role.CONTROLLER,
         default=METADATA_VERSION_MAX,
     ),

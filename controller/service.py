@@ -258,19 +258,17 @@ class Service:
         """Return the reason why a new voter could not follow the log at its levels, or None.
 
         A controller registers with the levels that it supports once it follows the log (KIP-919).
+        One that has not yet is not judged here: if it cannot follow, it ends when it reads the
+        level, and the leader makes nobody a voter that has not caught up and stayed.
         """
         levels = self.controller.finalized_features
         for voter in sorted(_newcomers(request, self.quorum.node.voters)):
             known = self.controller.image.controllers.get(voter)
             if known is None:
-                return (
-                    f"controller {voter} has not registered, so nobody knows which levels of "
-                    "features it supports: start it as an observer and try again once it has read "
-                    "the log"
-                )
+                continue
             reason = levels_refusal(f"controller {voter}", known.features, levels)
             if reason is not None:
-                return f"{reason}: it could not read the log; start a release there that can"
+                return f"{reason}, so it could not follow the log; start a release there that can"
         return None
 
     async def transfer_leadership(
@@ -447,7 +445,7 @@ def _newcomers(request: VoterRequest, voters: Collection[Voter]) -> set[ReplicaI
     """Return the ids that the request makes voters, and that are none yet."""
     match request:
         case AddVoterRequest(voter=voter):
-            return {voter.id}
+            return {voter.id} - {each.id for each in voters}
         case AlterQuorumRequest(target=target):
             return {each.id for each in target or ()} - {each.id for each in voters}
         case _:

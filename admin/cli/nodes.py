@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -58,6 +58,19 @@ def settings() -> None:
     write(as_markdown().rstrip("\n"))
 
 
+_NEWEST: Final = "newest"
+"""The value of a `--kafka` that names no release."""
+
+
+def _kafka_release(_ctx: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return the release that is meant, which the command checks."""
+    if value != _NEWEST:
+        return value
+    from admin.tools.kafka_runtime import RELEASES
+
+    return [*RELEASES][-1]
+
+
 _secure_option = click.option(
     "--secure",
     "is_secure",
@@ -83,9 +96,12 @@ _secure_option = click.option(
 )
 @click.option(
     "--kafka",
-    metavar="VERSION",
-    help="Brokers of this release of Apache Kafka (3.9.1, 4.2.0 or 4.3.1) instead of the embedded "
-    "ones; needs Java 17 and Maven.",
+    metavar="[VERSION]",
+    is_flag=False,
+    flag_value=_NEWEST,
+    callback=_kafka_release,
+    help="Brokers of this release of Apache Kafka (3.9.1, 4.2.0 or 4.3.1; alone: the last one) "
+    "instead of the embedded ones; needs Java 17 and Maven.",
 )
 @_secure_option
 @click.option(
@@ -320,9 +336,12 @@ DEADLINE_MS = 60_000
 )
 @click.option(
     "--kafka",
-    metavar="VERSION",
-    help="Use brokers of this release of Apache Kafka (3.9.1, 4.2.0 or 4.3.1); needs Java 17 and "
-    "Maven.",
+    metavar="[VERSION]",
+    is_flag=False,
+    flag_value=_NEWEST,
+    callback=_kafka_release,
+    help="Use brokers of this release of Apache Kafka (3.9.1, 4.2.0 or 4.3.1; alone: the last "
+    "one); needs Java 17 and Maven.",
 )
 @_secure_option
 @click.option(

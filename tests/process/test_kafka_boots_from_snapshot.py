@@ -34,7 +34,13 @@ async def until_cut(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "metadata_version"), [("3.9.1", 15), ("3.9.1", 21), ("4.2.0", 29)]
+    ("version", "metadata_version"),
+    [
+        ("3.9.1", 15),
+        ("3.9.1", 21),
+        pytest.param("4.2.0", 29, marks=pytest.mark.long),
+        ("4.3.1", 30),
+    ],
 )
 async def test_a_broker_boots_from_our_snapshot(
     version: str, metadata_version: int, tmp_path: Path
@@ -68,9 +74,11 @@ async def test_a_broker_boots_from_our_snapshot(
             assert copies, f"broker {BROKER_ID} has no snapshot"
 
 
-@pytest.mark.parametrize("version", ["3.9.1", "4.2.0"])
-async def test_kafkas_dumper_reads_our_snapshot(version: str, tmp_path: Path) -> None:
-    async with a_controller(tmp_path, snapshots=OFTEN, kraft_version=1) as node:
+@pytest.mark.parametrize(("version", "level"), [("3.9.1", 21), ("4.2.0", 29), ("4.3.1", 30)])
+async def test_kafkas_dumper_reads_our_snapshot(version: str, level: int, tmp_path: Path) -> None:
+    async with a_controller(
+        tmp_path, metadata_version=level, snapshots=OFTEN, kraft_version=1
+    ) as node:
         await join(node.controller, ANOTHER, THIRD)
         await asked(node.controller, topic("moving", ANOTHER))
         await asked(node.controller, move("moving", THIRD))

@@ -30,7 +30,7 @@ from tests.support.kafka_tools import runtime
 
 pytestmark = pytest.mark.process
 
-VERSION: Final = "4.2.0"
+VERSION: Final = "4.3.1"
 CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
 COMMAND: Final = "kafka-metadata-quorum.sh"
 KAFKAS: Final = 4

@@ -63,7 +63,8 @@ def _without_extra(entry: Entry) -> Dumped:
 async def test_a_log_of_our_controllers_is_decoded_by_kafkas_dumper(
     version: str, tmp_path: Path
 ) -> None:
-    async with a_controller(tmp_path) as node:
+    level = RELEASES[version].founded_at
+    async with a_controller(tmp_path, metadata_version=level) as node:
         controller = node.controller
         for broker_id in (101, 102, 103):
             await asked(controller, replace(registration(broker_id), features=RANGES))
@@ -106,7 +107,7 @@ def test_every_record_in_every_version_has_kafkas_names(tmp_path: Path) -> None:
     values = [
         codec.encode(record, level)
         for shape, (_, rows) in KAFKA.items()
-        for level in (6, 7, 8, 15, 17, 23, 29)
+        for level in (6, 7, 8, 15, 17, 23, 30)
         for record in (_full(shape, rows, level), _bare(shape, rows))
     ]
     values = list(dict.fromkeys(values))
@@ -114,16 +115,18 @@ def test_every_record_in_every_version_has_kafkas_names(tmp_path: Path) -> None:
     stamp(batch, Offset(0), Epoch(1))
     log = tmp_path / f"{0:020}.log"
     log.write_bytes(batch)
-    told = check_alike("4.2.0", log)
+    told = check_alike("4.3.1", log)
     assert len({record.type for record in told}) == len(KAFKA)
 
 
 def _full(shape: type[Struct], rows: list[Row], level: int) -> Any:
     """The record with something in every field that is written at this level."""
     if shape is kafka_records.RegisterBroker:
-        newest = 3 if level >= 17 else 2 if level >= 8 else level - 6
+        newest = 4 if level >= 30 else 3 if level >= 17 else 2 if level >= 8 else level - 6
     elif shape in (kafka_records.Partition, kafka_records.PartitionChange):
         newest = 2 if level >= 23 else int(level >= 17)
+    elif shape is kafka_records.BrokerRegistrationChange:
+        newest = 3 if level >= 30 else 2
     else:
         newest = 2
     return shape(**dict(_filled(rows, newest)))
