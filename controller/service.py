@@ -7,7 +7,7 @@ state has its offset.
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -37,7 +37,7 @@ from quorum.core.messages import (
 )
 from quorum.core.replica_progress import ReplicaProgress
 from quorum.core.vocabulary import Epoch, ReplicaId, Snapshot
-from quorum.core.voter_set import Voter
+from quorum.core.voter_set import Voter, VoterSet
 from quorum.discovery.address_book import AddressBook
 from quorum.driver import Quorum
 from quorum.persistent_state import LISTENER_NAME
@@ -441,12 +441,12 @@ async def _result(start: Callable[[Callable[[T | Unavailable], None]], None]) ->
     return await future
 
 
-def _newcomers(request: VoterRequest, voters: Collection[Voter]) -> set[ReplicaId]:
+def _newcomers(request: VoterRequest, voters: VoterSet) -> set[ReplicaId]:
     """Return the ids that the request makes voters, and that are none yet."""
     match request:
         case AddVoterRequest(voter=voter):
-            return {voter.id} - {each.id for each in voters}
+            return {voter.id} - voters.ids
         case AlterQuorumRequest(target=target):
-            return {each.id for each in target or ()} - {each.id for each in voters}
+            return {each.id for each in target or ()} - voters.ids
         case _:
             return set()

@@ -224,4 +224,5 @@ _REMEDY: Final = (
 
 
 def _unreadable(what: str, error: ValueError) -> LogFailure:
-    return LogFailure(f"{what} cannot be read: {error}. {_REMEDY}")
+    remedy = "Start the version of the program that wrote it"
+    return LogFailure(f"{what} cannot be read: {error}. {remedy}")
