@@ -14,8 +14,7 @@ from quorum.metadata_loader import MetadataLoader
 from quorum.persistent_state import LISTENER_NAME
 from quorum.ports import LogFailure
 from quorum.records.encode import encode as batch
-from statemachine.commands import RegisterController
-from statemachine.errors import Error
+from statemachine.commands import Done, RegisterController
 from statemachine.features.features import RANGES, unsupported_levels
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
@@ -99,7 +98,7 @@ async def test_a_controller_that_does_not_support_a_level_in_force_is_no_voter(
     async with controllers(tmp_path, 1, kraft_version=1) as nodes:
         leader = await active(nodes.values())
         command = convert(registered(2), RegisterController, from_attributes=True)
-        assert (await asked(leader.controller, command)).error is Error.NONE
+        assert await asked(leader.controller, command) == Done()
         async with AdminClient([leader.address], is_controller=True) as client:
             wanted = (
                 f"metadata.version {METADATA_VERSION_MAX} is in force, and controller 2 supports 15"

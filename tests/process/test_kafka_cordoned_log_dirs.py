@@ -9,10 +9,10 @@ import pytest
 
 from admin.client.admin_client import AdminClient
 from admin.client.log_dirs import describe_log_dirs
-from admin.faults import RequestRefused
 from admin.model import Assignment
 from admin.tools import kafka_brokers
 from admin.tools.kafka_runtime import Runtime
+from quorum.protocol.errors import RequestRefused
 from quorum.transport.address import Address
 from statemachine.image.image import Image
 from statemachine.vocabulary import LEVEL_CORDONED_DIRECTORIES, Replicas
