@@ -21,6 +21,7 @@ from admin.capabilities.schema import (
     unless_refused,
 )
 from quorum.core.vocabulary import uuid_to_text
+from statemachine.brokers.lifecycle import is_closed
 from statemachine.brokers.safety import SafetyCheck, UnsafePartition, check_safety
 from statemachine.commands import BrokersCordoned, Done, UnregisterBroker
 from statemachine.commands import CordonBrokers as CordonCommand
@@ -290,7 +291,7 @@ def _fields(image: Image, broker: kafka_records.RegisterBroker) -> dict[str, Any
         "implementation": "embedded" if broker.is_embedded else "kafka",
         "state": _state(broker),
         "cordoned": broker.cordoned,
-        "gets_new_replicas": not broker.closed,
+        "gets_new_replicas": not is_closed(broker),
         "log_dirs": tuple(
             [
                 RegisteredLogDir(

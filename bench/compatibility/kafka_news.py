@@ -63,7 +63,7 @@ class Schema(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the release knows."""
+    """The APIs, records and levels of a release."""
 
     schemas: Sequence[Schema]
     levels: Mapping[int, str]

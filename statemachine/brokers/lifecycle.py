@@ -320,9 +320,17 @@ def _distrust(pending: PendingDecision, broker_id: BrokerId) -> Slices[None]:
     )
 
 
+def is_closed(broker: kafka_records.RegisterBroker) -> bool:
+    """Return True if the broker gets no new replicas: it is cordoned, or has reported that all its
+    log directories are (KIP-1066)."""
+    if broker.cordoned_log_dirs is None or not broker.log_dirs:
+        return broker.cordoned
+    return broker.cordoned or set(broker.cordoned_log_dirs).issuperset(broker.log_dirs)
+
+
 def takers(image: Image) -> list[kafka_records.RegisterBroker]:
     """Return the brokers that new replicas may be placed on."""
-    return [broker for broker in image.brokers.values() if broker.live and not broker.closed]
+    return [broker for broker in image.brokers.values() if broker.live and not is_closed(broker)]
 
 
 def fenced_takers(image: Image) -> list[BrokerId]:
@@ -330,7 +338,7 @@ def fenced_takers(image: Image) -> list[BrokerId]:
     return [
         broker.broker_id
         for broker in sorted(image.brokers.values(), key=lambda each: each.broker_id)
-        if broker.fenced and not broker.closed and not broker.in_controlled_shutdown
+        if broker.fenced and not is_closed(broker) and not broker.in_controlled_shutdown
     ]
 
 
@@ -341,7 +349,7 @@ def cordon_refusal(image: Image, newcomers: Replicas, *, where: str = "") -> Ref
     """
     for broker_id in newcomers:
         broker = image.brokers.get(broker_id)
-        if broker is None or not broker.closed:
+        if broker is None or not is_closed(broker):
             continue
         reason = (
             "is cordoned and gets no new replicas; uncordon it"

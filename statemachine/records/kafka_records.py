@@ -110,18 +110,6 @@ class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
         """True for an embedded broker; any other counts as one of Kafka's."""
         return any(feature.name == EMBEDDED_BROKER for feature in self.features)
 
-    @property
-    def has_open_directory(self) -> bool:
-        """False if all its log directories are cordoned, as far as it has reported (KIP-1066)."""
-        if self.cordoned_log_dirs is None or not self.log_dirs:
-            return True
-        return not set(self.cordoned_log_dirs).issuperset(self.log_dirs)
-
-    @property
-    def closed(self) -> bool:
-        """True if the broker gets no new replicas: it is cordoned, or all its directories are."""
-        return self.cordoned or not self.has_open_directory
-
 
 class UnregisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     """The removal of a broker's registration."""

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from statemachine.brokers.lifecycle import cordon_refusal, fenced_takers, takers
+from statemachine.brokers.lifecycle import cordon_refusal, fenced_takers, is_closed, takers
 from statemachine.commands import (
     CreatePartitions,
     CreateTopics,
@@ -316,7 +316,7 @@ def too_few_brokers(pending: PendingDecision, factor: int, available: int) -> Re
         if available == registered
         else f"only {available} of {registered} registered broker(s) are available."
     )
-    closed = [broker_id for broker_id, each in pending.image.brokers.items() if each.closed]
+    closed = [broker_id for broker_id, each in pending.image.brokers.items() if is_closed(each)]
     if closed:
         reason += (
             f" Broker(s) {listed(sorted(closed))} get no new replicas: they are cordoned, or all"

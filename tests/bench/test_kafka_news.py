@@ -1,4 +1,4 @@
-"""What a release of Kafka knows and is not served yet, read from jars that look like Kafka's."""
+"""The news of a release of Kafka, read from jars that look like Kafka's."""
 
 import json
 import struct

@@ -47,7 +47,7 @@ def a_loader() -> MetadataLoader[Image]:
 
 
 def failure(values: Sequence[bytes], *, by_snapshot: bool) -> str:
-    """What ends a controller that follows these records."""
+    """Return the failure that ends a controller that follows these records."""
     loader, log = a_loader(), Log()
     log.put(batch(list(values), timestamp_ms=5))
     if by_snapshot:
