@@ -47,6 +47,7 @@ from quorum.transport.peers import Peers
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.security.protocols import ClientSecurity
 from quorum.transport.sweeper import Sweeper
+from quorum.version import VERSION
 
 logger = logging.getLogger("quorum")
 
@@ -270,6 +271,7 @@ def address_book(
             host=host,
             port=port,
             directory_id=me.directory_id,
+            software_version=VERSION,
         )
     return AddressBook(
         Gossip(advertisement),

@@ -14,6 +14,7 @@ from quorum.core.vocabulary import Offset
 from quorum.ports import LogFailure
 from quorum.records.batch import headers
 from quorum.records.decode import Record, decode, plain_values
+from quorum.version import VERSION
 
 STRIDE_BYTES: Final = 256 * 1024
 """Of whole batches, or a single one that is larger: five to ten milliseconds of metadata."""
@@ -224,5 +225,8 @@ _REMEDY: Final = (
 
 
 def _unreadable(what: str, error: ValueError) -> LogFailure:
-    remedy = "Start the version of the program that wrote it"
+    remedy = (
+        f"Start the release that wrote it, or a newer one, for this is metaquorum {VERSION}; the "
+        "log is not changed"
+    )
     return LogFailure(f"{what} cannot be read: {error}. {remedy}")

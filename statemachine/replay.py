@@ -1,4 +1,7 @@
-"""Replay: apply one record to an image. A committed record is never refused or checked."""
+"""Replay: apply one record to an image.
+
+A committed record is never refused or checked, except one of an unknown type: `MalformedRecord`.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -14,6 +17,7 @@ from statemachine.partitions.registration import PartitionRegistration, created,
 from statemachine.reassignment.move import NO_OWNER, begun, changed, owned_after
 from statemachine.reassignment.throttle import LISTS
 from statemachine.records import kafka_records, own_records
+from statemachine.records.primitives import MalformedRecord
 from statemachine.vocabulary import NO_MOVE, TOPIC_RESOURCE, BrokerId, MoveId, MoveOutcome, Resource
 
 
@@ -343,10 +347,14 @@ def _delegation_token(
     image.put(image.delegation_tokens, record.token_id, token)
 
 
-def _nothing(
-    _image: Image, _record: kafka_records.NoOp | kafka_records.Unknown, _offset: int
-) -> None:
+def _nothing(_image: Image, _record: kafka_records.NoOp, _offset: int) -> None:
     """Change nothing but the offset."""
+
+
+def _unknown(_image: Image, record: kafka_records.Unknown, _offset: int) -> None:
+    """Refuse a record of a newer release: without it this image would differ from those that know
+    it, and so would each snapshot of it."""
+    raise MalformedRecord(f"record type {record.type_id} is not known")
 
 
 REPLAY: Final[Mapping[type, _Replay]] = MappingProxyType(
@@ -398,7 +406,7 @@ REPLAY: Final[Mapping[type, _Replay]] = MappingProxyType(
         own_records.KeysForgotten: _keys_forgotten,
         own_records.ConfigOwned: _owned,
         kafka_records.NoOp: _nothing,
-        kafka_records.Unknown: _nothing,
+        kafka_records.Unknown: _unknown,
     }
 )
 """The function that replays each record; a test keeps it complete."""

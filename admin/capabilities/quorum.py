@@ -115,6 +115,9 @@ class NodeAddress(Answer, frozen=True, kw_only=True):
     boot_timestamp: int
     host: str
     port: int
+    software_version: Annotated[
+        str, Meta(description="The release that it runs; empty if it does not say")
+    ] = ""
 
     @property
     def address(self) -> Address:
@@ -218,6 +221,7 @@ class DescribeNodes(Request[Nodes], frozen=True, kw_only=True):
                     boot_timestamp=node.boot_timestamp,
                     host=node.address[0],
                     port=node.address[1],
+                    software_version=node.software_version,
                 )
                 for node in service.addresses.gossip.advertisements
             ),

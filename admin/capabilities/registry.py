@@ -32,6 +32,7 @@ from admin.faults import Refused
 from controller.service import Service
 from quorum.protocol.errors import RequestRefused
 from quorum.protocol.principal import KafkaPrincipal
+from quorum.version import VERSION
 from statemachine.errors import Error
 from statemachine.security.rights import Access
 
@@ -74,11 +75,14 @@ def decode_request(name: str, body: bytes) -> Request[Any]:
     """The request of this name; raises `Refused`, which names the field that is wrong."""
     kind = CAPABILITIES.get(name)
     if kind is None:
-        raise Refused("no such capability", Error.INVALID_REQUEST.code, f"{name!r} is not known")
+        reason = f"{name!r} is not known to metaquorum {VERSION}, which this node runs"
+        raise Refused("no such capability", Error.INVALID_REQUEST.code, reason)
     try:
         request: Request[Any] = msgspec.msgpack.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(f"{name} cannot be read", Error.INVALID_REQUEST.code, str(error)) from None
+        # A newer client may name a field that this release would otherwise ignore in silence.
+        reason = f"{error} (this node runs metaquorum {VERSION})"
+        raise Refused(f"{name} cannot be read", Error.INVALID_REQUEST.code, reason) from None
     return request
 
 

@@ -17,6 +17,7 @@ EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
         "local kill": "metaquorum local kill controller-1 --dir /tmp/mq",
         "local stop": "metaquorum local stop --dir /tmp/mq",
         "demo": "metaquorum demo --once",
+        "upgrade check": "metaquorum upgrade check",
         "metadata-quorum describe": "metadata-quorum describe --status",
         "metadata-quorum alter": "metadata-quorum alter --voters 4,5,6",
         "metadata-quorum add-controller": ("metadata-quorum add-controller --controller-id 4"),

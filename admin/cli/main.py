@@ -32,6 +32,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "features": ("configs:features", "Describe and change the levels of features."),
         "produce": ("records:produce", "Write the lines of a file into a topic."),
         "consume": ("records:consume", "Read the records of a topic as lines."),
+        "upgrade": ("upgrade", "Say which node to upgrade next, and whether it is safe now."),
         "doctor": ("doctor", "Say what is wrong with a cluster or a node, and what mends it."),
         "snapshots": ("snapshots", "List and take snapshots of the metadata log."),
         "backup": ("backup", "Back up the metadata of a running cluster; list, verify backups."),

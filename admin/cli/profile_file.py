@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from quorum.version import VERSION
+
 Profile: TypeAlias = Mapping[str, str]
 
 PROFILE_OPTIONS: Final = (
@@ -16,6 +18,8 @@ PROFILE_OPTIONS: Final = (
     "output",
 )
 """The options that a profile may have a value for."""
+FORMAT: Final = 1
+"""The format of the file; a file that names none has format 1."""
 FILE_BYTES_MAX: Final = 1024 * 1024
 VARIABLE: Final = "METAQUORUM_PROFILES"
 """The variable that names another file of profiles."""
@@ -63,14 +67,16 @@ class Profiles:
         """Write the file, which may name credentials: for this user only."""
         from quorum.log.filesystem import replace_file
 
-        current = [] if self.current is None else [f"current = {_quoted(self.current)}", ""]
+        current = [f"format = {FORMAT}"]
+        if self.current is not None:
+            current.append(f"current = {_quoted(self.current)}")
         lines = []
         for name, profile in sorted(self.by_name.items()):
             lines.append(f"[profiles.{_quoted(name)}]")
             lines += [f"{option} = {_quoted(value)}" for option, value in profile.items()]
             lines.append("")
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(self.path, "\n".join([*current, *lines]).encode())
+        replace_file(self.path, "\n".join([*current, "", *lines]).encode())
 
     def _read(self) -> None:
         import tomllib
@@ -83,6 +89,11 @@ class Profiles:
             raise BadProfile(f"{self.path}: {error}") from None
         except ValueError as error:
             raise BadProfile(str(error)) from None
+        if (found := data.get("format", FORMAT)) != FORMAT:
+            raise BadProfile(
+                f"{self.path} has format {found}, and metaquorum {VERSION} reads {FORMAT}: use the "
+                "newer release, or name another file in METAQUORUM_PROFILES"
+            )
         for name, profile in _table(data.get("profiles", {}), self.path).items():
             self.by_name[name] = self._checked(name, profile)
         current = data.get("current")

@@ -173,6 +173,7 @@ def nodes_table(found: Nodes) -> str:
         "DirectoryId": lambda node: (
             "-" if node.directory_id == uuid_to_text(NO_DIRECTORY) else node.directory_id
         ),
+        "Version": lambda node: node.software_version or "-",
         "Status": lambda node: "Leader" if node.replica_id == found.leader_id else "",
     }
     return columns(found.brokers, cells)
@@ -191,6 +192,7 @@ def nodes_data(found: Nodes) -> dict[str, Any]:
                 "port": node.port,
                 "boot_timestamp_ms": node.boot_timestamp,
                 "directory_id": node.directory_id,
+                "software_version": node.software_version,
             }
             for node in found.brokers
         ],

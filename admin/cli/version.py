@@ -2,9 +2,10 @@
 
 import platform
 from importlib.machinery import EXTENSION_SUFFIXES
-from importlib.metadata import version
 
 import click
+
+from quorum.version import VERSION
 
 
 def build() -> str:
@@ -13,7 +14,7 @@ def build() -> str:
     from quorum import clocks
 
     how = "compiled" if str(clocks.__file__).endswith(tuple(EXTENSION_SUFFIXES)) else "pure"
-    return f"{version('metaquorum')} ({how}, Python {platform.python_version()})"
+    return f"{VERSION} ({how}, Python {platform.python_version()})"
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:

@@ -46,6 +46,7 @@ from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Consistency, Extension
 from quorum.transport.address import Address
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
+from quorum.version import SOFTWARE_NAME, VERSION, version_of_peer
 from statemachine.commands import ConfigOperation, UpgradeType
 from statemachine.vocabulary import TOPIC_RESOURCE
 
@@ -169,6 +170,7 @@ class AdminClient:
                 boot_timestamp=each.boot_timestamp,
                 host=each.host,
                 port=each.port,
+                software_version=version_of_peer(each.software_version),
             )
             for each in found.brokers
         )
@@ -388,7 +390,7 @@ class AdminClient:
             Call(
                 api_key=ApiKey.API_VERSIONS,
                 fill=lambda form: form.request(
-                    client_software_name="metaquorum", client_software_version="1"
+                    client_software_name=SOFTWARE_NAME, client_software_version=VERSION
                 ),
                 failing="the features cannot be described",
             )

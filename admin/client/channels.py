@@ -17,13 +17,20 @@ from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, encode_request_body, request_schema
 from quorum.protocol.errors import Malformed
-from quorum.protocol.extension import Extension, details_of, extension_of, with_extension
+from quorum.protocol.extension import (
+    Extension,
+    details_of,
+    extension_of,
+    is_newer,
+    with_extension,
+)
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.connection import WANTS_SASL, BodyWriter
 from quorum.transport.outcomes import NOT_SENT, Cause, Failure, Reply, RequestFailed
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
+from quorum.version import VERSION
 
 T = TypeVar("T")
 
@@ -84,6 +91,17 @@ def only(results: Sequence[T]) -> T:
     return results[0]
 
 
+def _extension_in(address: Address, response: Any) -> Extension | None:
+    """The extension of an answer; raises `Malformed`, or `Incompatible` for a newer one."""
+    found = extension_of(response)
+    if is_newer(found):
+        raise Incompatible(
+            f"{address} answers in a way that metaquorum {VERSION} cannot read: use the command of "
+            "the newer release"
+        )
+    return found
+
+
 PROBE_AFTER_SECONDS: Final = 1.0
 """The silence of a node that has never answered, after which its protocol is looked at."""
 
@@ -128,7 +146,7 @@ class Channels:
         reply = await self.exchange(address, api_key, write, timeout_ms=timeout_ms)
         try:
             response = reply.decode()
-            answered = extension_of(response)
+            answered = _extension_in(address, response)
         except Malformed as error:
             raise Incompatible(f"invalid response from {address}: {error}") from None
         return Response(response, None if answered is None else answered.as_of)

@@ -11,6 +11,7 @@ from admin.client.channels import Form
 from admin.client.retrying_client import Call
 from admin.faults import Incompatible
 from quorum.protocol.apis import ApiKey
+from quorum.version import SOFTWARE_NAME, VERSION
 
 
 class KafkaOnly(Enum):
@@ -28,7 +29,7 @@ async def check_offered(ask: Callable[[Call], Awaitable[Any]], wanted: KafkaOnly
     """Raise `Incompatible` if the broker that `ask` asks does not offer an API."""
 
     def fill(form: Form) -> Any:
-        return form.request(client_software_name="metaquorum", client_software_version="1")
+        return form.request(client_software_name=SOFTWARE_NAME, client_software_version=VERSION)
 
     call = Call(api_key=ApiKey.API_VERSIONS, fill=fill, failing="the broker cannot be asked")
     if wanted.api_key not in {each.api_key for each in (await ask(call)).api_keys}:

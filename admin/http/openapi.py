@@ -6,7 +6,6 @@ A field, a route or an error of a capability is written once, in its schema; not
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.metadata import version
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +28,7 @@ from admin.http.base_app import LIVE, METRICS, READY, Live, Ready, get_live, get
 from admin.http.events.resources import EVENT_STREAM, LAST_EVENT_ID, OVERVIEW, RESOURCES
 from admin.http.health import HEALTH, HealthSummary, get_health
 from admin.plan_file import MoveFile, PlanFile
+from quorum.version import VERSION
 
 PATH: Final = "/openapi.json"
 
@@ -63,7 +63,7 @@ def document() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "metaquorum",
-            "version": version("metaquorum"),
+            "version": VERSION,
             "summary": "The controllers of a cluster: quorum, brokers and reassignments",
             "description": (
                 "Every controller answers; one that is not active forwards. Errors are problem "

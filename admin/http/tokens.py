@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from admin.capabilities.needs import Role
+from quorum.version import VERSION
 
 logger = logging.getLogger("http")
 
@@ -99,7 +100,10 @@ def read(path: Path) -> tuple[tuple[Token, ...], Sequence[str]]:
         try:
             token = msgspec.json.decode(line, type=Token)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            invalid.append(f"{where} is no token; `metaquorum http-tokens create` writes one")
+            invalid.append(
+                f"{where} is no token that metaquorum {VERSION} can read; `metaquorum http-tokens "
+                "create` writes one"
+            )
             continue
         if token.name in tokens:
             invalid.append(f"{where}: there is a token {token.name} above; give each a name")

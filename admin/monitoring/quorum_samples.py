@@ -1,7 +1,6 @@
 """The samples of every node: its replica of the metadata log, and its listeners."""
 
 from collections.abc import Iterator
-from importlib.metadata import version
 from typing import Final
 
 from admin.monitoring.health_rules import Member, tolerance
@@ -14,6 +13,7 @@ from quorum.log.segmented_log import SegmentedLog
 from quorum.protocol.apis import api_name
 from quorum.transport.security.validity import WARNINGS
 from quorum.transport.server import Server
+from quorum.version import VERSION
 
 UNKNOWN: Final = -1
 _RAFT: Final = "kafka_server_raft_metrics_"
@@ -43,7 +43,7 @@ def quorum_samples(
     yield Sample("quorum_log_fsync_seconds", log.syncs)
     yield Sample("quorum_disk_full", int(not quorum.replica.has_room))
     yield Sample("quorum_metadata_lag_records", max(0, (high_watermark or 0) - applied))
-    yield Sample("quorum_build_info", 1, (version("metaquorum"),))
+    yield Sample("quorum_build_info", 1, (VERSION,))
     if WARNINGS.first_end_s is not None:
         yield Sample("quorum_certificate_expiry_timestamp_seconds", WARNINGS.first_end_s)
 

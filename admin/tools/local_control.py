@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from admin.tools.local_cluster import LocalCluster
-from admin.tools.local_plan import CLUSTER_FILE, LocalError
+from admin.tools.local_plan import CLUSTER_FILE, LocalError, check_format
 
 SOCKET_FILE: Final = "control.sock"
 SOCKET_PATH_BYTES_MAX: Final = 100
@@ -107,7 +107,10 @@ class LocalControl:
     async def _answer(self, reader: asyncio.StreamReader) -> Mapping[str, str]:
         try:
             asked = json.loads(await reader.readline())
-            action, node = Action(asked["action"]), asked["node"]
+            if (named := asked["action"]) not in set(Action):
+                known = ", ".join(Action)
+                return {"error": f"{str(named)!r} is not an action here; there are {known}"}
+            action, node = Action(named), asked["node"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             return {"error": f"this is no request: {error!r}"}
         try:
@@ -162,6 +165,7 @@ def ask(folder: Path, action: Action, node: str | None) -> str:
     starts = f"`metaquorum local --dir {folder}` starts it"
     try:
         cluster: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        check_format(path, cluster)
         place = cluster.get("control")
     except FileNotFoundError:
         raise LocalError(

@@ -17,6 +17,7 @@ from admin.settings import SETTINGS, Role
 from quorum.core.vocabulary import uuid_to_text
 from quorum.log.filesystem import replace_file
 from quorum.transport.address import Address, parse_address
+from quorum.version import VERSION
 
 HOST: Final = "127.0.0.1"
 CONTROLLERS: Final = 3
@@ -95,6 +96,7 @@ class ClusterPlan:
     def as_data(self, describe: Callable[[NodePlan], Mapping[str, Any]]) -> dict[str, Any]:
         """The cluster as JSON has it, with more about each node."""
         return {
+            "format": FORMAT,
             "cluster_id": self.cluster_id,
             "controllers": [{**node.as_data(), **describe(node)} for node in self.controllers],
             "brokers": [{**node.as_data(), **describe(node)} for node in self.brokers],
@@ -135,7 +137,7 @@ def settle(folder: Path, wanted: Wanted, rng: random.Random) -> ClusterPlan:
     plan = _new(wanted, rng)
     check_ports(plan, remedy="stop what holds it, or choose another --base-port")
     folder.mkdir(mode=0o700 if plan.is_secure else 0o777, parents=True, exist_ok=True)
-    data = {"format": FORMAT, **plan.as_data(lambda _: {})}
+    data = plan.as_data(lambda _: {})
     replace_file(path, json.dumps(data, indent=2).encode() + b"\n")
     return plan
 
@@ -280,8 +282,7 @@ def _cluster_id(rng: random.Random) -> str:
 def _read(path: Path) -> ClusterPlan:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        if data["format"] != FORMAT:
-            raise LocalError(f"{path} has format {data['format']}; this program reads {FORMAT}")
+        check_format(path, data)
         return ClusterPlan(
             cluster_id=str(data["cluster_id"]),
             nodes=(
@@ -296,6 +297,21 @@ def _read(path: Path) -> ClusterPlan:
             f"{path} cannot be read as the plan of a local cluster ({error!r}): restore it, or "
             "choose another --dir"
         ) from error
+
+
+def check_format(path: Path, data: Any) -> None:
+    """Raise `LocalError` for a file of another release, `ValueError` for what is no JSON object.
+
+    The `cluster.json` of a former release may have no format.
+    """
+    if not isinstance(data, dict):
+        raise ValueError("not an object")
+    found = data.get("format", FORMAT)
+    if found != FORMAT:
+        raise LocalError(
+            f"{path} has format {found}, and metaquorum {VERSION} reads {FORMAT}: use the release "
+            "that wrote it"
+        )
 
 
 def _node_of(role: Role, data: Mapping[str, Any]) -> NodePlan:

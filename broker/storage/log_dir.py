@@ -22,6 +22,7 @@ from uuid import UUID
 import msgspec
 
 from quorum.core.vocabulary import uuid_to_text
+from quorum.log.errors import FormatUnknown
 from quorum.log.filesystem import make_folder, replace_file, sync_folder, usable
 from quorum.log.meta_properties import uuid_from_text
 from statemachine.vocabulary import NO_EPOCH
@@ -33,6 +34,7 @@ METADATA_LOG: Final = "__cluster_metadata"
 
 _FOLDER: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-([0-9]{1,6})")
 _METADATA: Final = re.compile(r"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
+_METADATA_VERSION: Final = re.compile(r"version: (\d{1,4})\n")
 _DELETED: Final = "-delete"
 _STRAY: Final = "-stray"
 
@@ -64,10 +66,17 @@ def partition_folders(log_dir: Path) -> list[PartitionFolder]:
 
 
 def read_topic_id(folder: Path) -> UUID | None:
-    """The topic id in `partition.metadata`, or None if there is none."""
+    """The topic id in `partition.metadata`, or None if there is none.
+
+    Raises `FormatUnknown` for a newer version: the folder would be set aside as another topic's.
+    """
+    path = folder / METADATA_NAME
     try:
-        text = (folder / METADATA_NAME).read_text(encoding="ascii")
+        text = path.read_text(encoding="ascii")
         match = _METADATA.fullmatch(text)
+        said = _METADATA_VERSION.match(text)
+        if said is not None and int(said[1]) > 0:
+            raise FormatUnknown(path, f"version {int(said[1])}, only version 0 is known")
         return None if match is None else uuid_from_text(match[1])
     except (FileNotFoundError, ValueError):  # What is not ASCII or base64 is a ValueError.
         return None

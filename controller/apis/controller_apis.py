@@ -31,7 +31,7 @@ from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
 from quorum.protocol.codec import decode_request, throttle_ms
 from quorum.protocol.envelope import Forwarded, Reason, Unreadable, unwrap, write_refusal
 from quorum.protocol.errors import ErrorCode, Malformed
-from quorum.protocol.extension import Extension, extension_of
+from quorum.protocol.extension import Extension, extension_of, is_newer, newer_reason
 from quorum.protocol.raft_messages import VERSIONS
 from quorum.raft_rpc import RaftRpc
 from quorum.transport.inbound import Handler, InboundRequest
@@ -155,6 +155,8 @@ class ControllerApis:
         if is_full:
             message = f"{ADMIN_REQUESTS_MAX} admin requests are under way; ask again later"
             return refuse(request, ErrorCode.REQUEST_TIMED_OUT, message)
+        if request.extension is not None and is_newer(request.extension):
+            return refuse(request, ErrorCode.UNSUPPORTED_VERSION, newer_reason(request.extension))
         if request.envelope_id is not None:
             return await self._router.answer_here(request)
         try:

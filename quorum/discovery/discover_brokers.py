@@ -34,6 +34,7 @@ from quorum.transport.refusal_log import RefusalLog, printable
 from quorum.transport.security.client_log import SilentLog
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
+from quorum.version import version_of_peer
 
 logger = logging.getLogger("quorum")
 
@@ -250,6 +251,7 @@ def _values(advertisement: Advertisement) -> dict[str, Any]:
         "host": advertisement.host,
         "port": advertisement.port,
         "directory_id": None if directory_id == NO_DIRECTORY else directory_id,
+        "software_version": advertisement.software_version,
     }
 
 
@@ -260,4 +262,5 @@ def _advertisement(value: Any) -> Advertisement:
         host=value.host,
         port=int(value.port),
         directory_id=value.directory_id or NO_DIRECTORY,
+        software_version=version_of_peer(value.software_version),
     )

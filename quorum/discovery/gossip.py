@@ -9,7 +9,7 @@ for itself advertises again. The module is pure: it does not send, wait or read 
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
@@ -44,6 +44,9 @@ class Advertisement:
     port: int
     directory_id: UUID = NO_DIRECTORY
     """The directory of its copy of the log; zero if unknown."""
+    software_version: str = field(default="", compare=False)
+    """The release that it runs; empty if it does not say. Not compared: nodes of releases before
+    0.1.0 pass advertisements on without it."""
 
     def __str__(self) -> str:
         return f"{self.key} {self._where}"
@@ -156,6 +159,9 @@ class Gossip:
         for each in heard:
             known = self._advertisements.get(each.id)
             if known is not None and not each.replaces(known):
+                if each == known and each.software_version and not known.software_version:
+                    # It came first by a node that passes it on without the release.
+                    self._advertisements[each.id] = each
                 continue
             if self.me is not None and each.id == self.me.id:
                 continue

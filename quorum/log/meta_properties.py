@@ -37,7 +37,8 @@ _REMEDY: Final = f"Correct it by hand, or {NEW_DIRECTORY}"
 _NO_DIRECTORY_REMEDY: Final = "A controller of Kafka 3.7 or newer writes one when it starts"
 
 _BOOT_VERSION: Final = 1
-_BOOT_LINES: Final = re.compile(rb"version=(\d{1,4})\nboot\.timestamp=(\d{1,19})\n")
+_BOOT_VERSION_LINE: Final = re.compile(rb"version=(\d{1,4})\n")
+_BOOT_LINES: Final = re.compile(rb"version=\d{1,4}\nboot\.timestamp=(\d{1,19})\n")
 _BOOT_REMEDY: Final = "Remove the file: the other nodes tell this one if its clock is behind"
 _INT64_MAX: Final = 2**63 - 1
 
@@ -264,13 +265,15 @@ def _last_boot(path: Path, fs: FileSystem) -> int:
     content = read_file(path, fs)
     if content is None:
         return -1
+    # A newer version may have other lines after its own.
+    said = _BOOT_VERSION_LINE.match(content)
+    if said is not None and int(said[1]) != _BOOT_VERSION:
+        reason = f"version {int(said[1])}, only version {_BOOT_VERSION} is known"
+        raise FileDamaged(path, reason, _BOOT_REMEDY)
     match = _BOOT_LINES.fullmatch(content)
     if match is None:
         raise FileDamaged(path, "it does not hold a version and a boot.timestamp", _BOOT_REMEDY)
-    version, boot = int(match[1]), int(match[2])
-    if version != _BOOT_VERSION:
-        reason = f"version {version}, only version {_BOOT_VERSION} is known"
-        raise FileDamaged(path, reason, _BOOT_REMEDY)
+    boot = int(match[1])
     if boot >= _INT64_MAX:
         reason = f"boot.timestamp {boot} leaves no room for a later boot"
         raise FileDamaged(path, reason, _BOOT_REMEDY)

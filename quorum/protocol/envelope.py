@@ -23,7 +23,15 @@ from quorum.protocol.codec import (
     response_schema,
 )
 from quorum.protocol.errors import ErrorCode, Malformed
-from quorum.protocol.extension import Extension, Origin, details_of, extension_of, with_extension
+from quorum.protocol.extension import (
+    Extension,
+    Origin,
+    details_of,
+    extension_of,
+    is_newer,
+    newer_reason,
+    with_extension,
+)
 from quorum.protocol.headers import (
     read_correlation_id,
     read_request_header,
@@ -104,6 +112,8 @@ def unwrap(envelope: Any) -> Forwarded:
     except Malformed as error:
         raise Unreadable(ErrorCode.INVALID_REQUEST, str(error)) from error
     extension = extension_of(envelope) or Extension()
+    if is_newer(extension):
+        raise Unreadable(ErrorCode.UNSUPPORTED_VERSION, newer_reason(extension))
     return Forwarded(
         api_key,
         version,

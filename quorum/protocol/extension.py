@@ -13,6 +13,7 @@ import msgspec
 
 from quorum.protocol.errors import Malformed
 from quorum.records.varint import uvarint
+from quorum.version import VERSION
 
 _NO_TAGS: Final = b"\x00"
 
@@ -35,9 +36,19 @@ class Origin(StrEnum):
     HTTP = "http"
 
 
-class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Our fields of a request or an answer."""
+FORMAT: Final = 1
+"""The newest format of an extension that this release knows."""
 
+
+class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Our fields of a request or an answer.
+
+    A field that an older release may ignore is simply added. One that it must not ignore raises
+    `needs`: then an older release refuses the message instead of misreading it.
+    """
+
+    needs: int = 1
+    """The format that the reader must know."""
     consistency: Consistency | None = None
     """The consistency that a request asks for; None for the usual one."""
     patience_ms: Annotated[int, msgspec.Meta(ge=0)] | None = None
@@ -72,16 +83,46 @@ def with_extension(schema: type[Any], body: bytes, extension: Extension) -> byte
     return b"".join((body[:-1], b"\x01", uvarint(tags[0]), uvarint(len(value)), value))
 
 
+class _Needs(msgspec.Struct):
+    """The field that every format has."""
+
+    needs: int = 1
+
+
 def extension_of(message: Any) -> Extension | None:
-    """Return the extension of a decoded message, or None; raises `Malformed`."""
+    """Return the extension of a decoded message, or None; raises `Malformed`.
+
+    Of one that `is_newer` only `needs` is to be relied on.
+    """
     encoded: bytes = getattr(message, "extension", b"")
-    return _decode(message, encoded, Extension) if encoded else None
+    if not encoded:
+        return None
+    try:
+        return _decode(message, encoded, Extension)
+    except Malformed:
+        newer = Extension(needs=_decode(message, encoded, _Needs).needs)
+        if not is_newer(newer):
+            raise
+        return newer
+
+
+def is_newer(extension: Extension | None) -> bool:
+    """Return True for an extension that only a newer release can read."""
+    return extension is not None and extension.needs > FORMAT
+
+
+def newer_reason(extension: Extension) -> str:
+    """Say why a message with an extension that `is_newer` is refused."""
+    return (
+        f"the extension has format {extension.needs}, and metaquorum {VERSION} knows {FORMAT}: "
+        "upgrade this node, or ask one of the newer release"
+    )
 
 
 def details_of(message: Any, kind: type[T]) -> T | None:
     """Return the details in the extension of a decoded message, or None; raises `Malformed`."""
     extension = extension_of(message)
-    if extension is None or not extension.details:
+    if extension is None or is_newer(extension) or not extension.details:
         return None
     return _decode(message, extension.details, kind)
 

@@ -64,6 +64,7 @@ class DiscoverBrokersRequest(_Request):
     port: i32 = field(metadata=_of("int32"))
     cluster_id: str | None = field(metadata=_of("string", tag=0), default=None)
     directory_id: UUID | None = field(metadata=_of("uuid", tag=1), default=None)
+    software_version: str = field(metadata=_of("string", tag=2), default="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,7 @@ class Broker(_Structure):
     host: str = field(metadata=_of("string"))
     port: i32 = field(metadata=_of("int32"))
     directory_id: UUID | None = field(metadata=_of("uuid", tag=0), default=None)
+    software_version: str = field(metadata=_of("string", tag=1), default="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

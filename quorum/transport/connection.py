@@ -22,15 +22,13 @@ from quorum.transport.outcomes import Cause, Outcome, Reply
 from quorum.transport.security.mechanisms import AuthenticationFailed
 from quorum.transport.security.sasl_client import RENEWED_AFTER, ClientSasl
 from quorum.transport.security.tls import handshake_failure
+from quorum.version import SOFTWARE_NAME, VERSION
 
 OnDone = Callable[[Outcome], None]
 BodyWriter = Callable[[int], Data | Sequence[Data]]
 
 _GREETING_VERSION: Final = 3
 """The first flexible ApiVersions; a node without it answers with its highest one (KIP-511)."""
-
-_SOFTWARE_NAME: Final = "metaquorum"
-_SOFTWARE_VERSION: Final = "unknown"
 
 
 @dataclass(slots=True, eq=False)
@@ -209,7 +207,7 @@ class ClientConnection(asyncio.Protocol):
         return exchange, Reply(api_key, version, body_of(frame, start))
 
     def _greet(self, version: int) -> None:
-        body = api_versions.write_request(version, _SOFTWARE_NAME, _SOFTWARE_VERSION)
+        body = api_versions.write_request(version, SOFTWARE_NAME, VERSION)
         self._greeting = version, self._write(ApiKey.API_VERSIONS, version, (body,))
 
     def _read_greeting(self, frame: bytes) -> None:

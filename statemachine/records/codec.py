@@ -41,6 +41,8 @@ OWN_RECORDS: Final[dict[int, type[Struct]]] = {
     shape.TAG: shape for shape in get_args(own_records.OurRecord)
 }
 """The records of this project, by the tag of their field in a NoOp."""
+OWN_TAGS: Final = range(10_000, 11_000)
+"""The tags that are kept for records of this project; others are Kafka's, and skipped."""
 KAFKA_RECORDS: Final[dict[int, type[Struct]]] = {
     shape.API_KEY: shape
     for shape in get_args(kafka_records.Record)
@@ -260,6 +262,9 @@ def _decode_own(data: bytes, at: int) -> tuple[Any, int]:
             found, at = layout(shape, version).read(data, at)
             if at != end:
                 raise MalformedRecord(f"tag {tag} ({name}) is not as long as its value")
+        elif tag in OWN_TAGS:
+            # Ignoring it would let images diverge in silence.
+            raise MalformedRecord(f"tag {tag} of a NoOp is not known, a record of metaquorum")
         at = end
     return found or kafka_records.NoOp(), at
 

@@ -377,7 +377,7 @@ class ClearElr(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Unknown(Struct, frozen=True, kw_only=True, gc=False):
-    """A record of an unknown type. It changes nothing."""
+    """A record of an unknown type, which tools show and no image takes."""
 
     type_id: int
     version: int

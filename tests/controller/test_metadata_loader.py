@@ -161,7 +161,7 @@ def test_bytes_that_are_no_record_are_reported_with_their_offset() -> None:
         replaying.go_on(log)
     log.put(batch([b"\x01\x05"], timestamp_ms=5))
     replaying.raise_to(log.end.offset)
-    with pytest.raises(LogFailure, match=rf"from offset {end} on cannot be read: .*Start the ver"):
+    with pytest.raises(LogFailure, match=rf"from offset {end} on cannot be read: .*Start the rel"):
         replaying.go_on(log)
     replaying.load([b"\x09"], Offset(2_000))
     with pytest.raises(LogFailure, match="snapshot that ends at offset 2000 cannot be read"):

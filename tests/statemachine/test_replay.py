@@ -76,7 +76,6 @@ def test_every_record_has_its_meaning() -> None:
         kafka_records.EndTransaction(),
         kafka_records.AbortTransaction(reason=None),
         kafka_records.NoOp(),
-        kafka_records.Unknown(type_id=200, version=3, body=b"\x00"),
     ],
 )
 def test_a_record_about_nothing_changes_nothing_but_the_offset(

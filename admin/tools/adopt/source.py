@@ -240,9 +240,9 @@ def read_history(folder: Path, checkpoint: Checkpoint | None) -> History:
 def begin_history(history: History, checkpoint: Checkpoint) -> None:
     """Begin the history with the contents of a checkpoint; raises `AdoptError`."""
     try:
-        for value in checkpoint.records():
-            _note_unknown(history, value, checkpoint.id.offset - 1)
-        history.image = load(checkpoint.records(), checkpoint.id.offset)
+        end = checkpoint.id.offset
+        known = (each for each in checkpoint.records() if _is_known(history, each, end - 1))
+        history.image = load(known, end)
     except MalformedRecord as error:
         raise AdoptError(f"{checkpoint.path.name}: a record cannot be read: {error}") from error
     history.kraft_version = checkpoint.kraft_version
@@ -267,8 +267,10 @@ def add_record(history: History, record: Record) -> None:
     if record.value is None:
         raise AdoptError(f"the record at offset {record.offset} has no value: it is no metadata")
     try:
-        _note_unknown(history, record.value, record.offset)
-        replay(history.image, codec.decode(record.value), record.offset)
+        if _is_known(history, record.value, record.offset):
+            replay(history.image, codec.decode(record.value), record.offset)
+        else:
+            history.image.advance(record.offset + 1)
     except MalformedRecord as error:
         raise AdoptError(
             f"the record at offset {record.offset} cannot be read: {error}; a newer version of "
@@ -294,10 +296,13 @@ def _take_control(history: History, record: Record) -> None:
         raise AdoptError(f"the control record at offset {record.offset}: {error}") from error
 
 
-def _note_unknown(history: History, value: bytes, offset: int) -> None:
+def _is_known(history: History, value: bytes, offset: int) -> bool:
+    """Return True for a record of a known type; any other is noted, and reported by `refusals`."""
     type_id = frame_of(value).type_id
-    if type_id not in TYPE_NAMES:
-        history.unknown.setdefault(type_id, []).append(offset)
+    if type_id in TYPE_NAMES:
+        return True
+    history.unknown.setdefault(type_id, []).append(offset)
+    return False
 
 
 def refusals(history: History) -> list[str]:

@@ -62,7 +62,7 @@ def test_a_folder_whose_making_was_interrupted_is_made_whole(tmp_path: Path) -> 
     assert (read_topic_id(path), aside) == (TOPIC, None)
 
 
-@pytest.mark.parametrize("text", ["", "version: 1\ntopic_id: x\n", "topic_id: \xff", "nonsense"])
+@pytest.mark.parametrize("text", ["", "version: 0\ntopic_id: x\n", "topic_id: \xff", "nonsense"])
 def test_a_topic_id_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / METADATA_NAME).write_text(text, encoding="latin-1")
     assert read_topic_id(tmp_path) is None

@@ -176,3 +176,16 @@ def test_an_impossible_entry_is_refused_with_a_reason(wrong: dict[str, object], 
     reason = impossible(replace(advertisement, **wrong))  # type: ignore[arg-type]
     assert reason is not None
     assert why in reason
+
+
+def test_a_release_is_learned_even_after_an_older_node_has_passed_on_the_address() -> None:
+    """An older node drops the field; that contradicts nobody, and is no news."""
+    mine = replace(seen(1, 5), software_version="0.1.0")
+    gossip = Gossip(mine)
+    assert gossip.contradiction([seen(1, 5)]) is None
+    assert gossip.learn([seen(2, 5)])
+    newer = replace(seen(2, 5), software_version="0.2.0")
+    assert gossip.learn([newer]) == ()
+    assert gossip.advertisements[1].software_version == "0.2.0"
+    assert gossip.learn([seen(2, 5)]) == ()
+    assert gossip.advertisements[1].software_version == "0.2.0"
