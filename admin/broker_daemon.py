@@ -8,6 +8,7 @@ from admin.config import BrokerNodeConfig
 from broker.broker_server import BrokerServer
 from broker.broker_server import main as run_broker
 from broker.limits import LISTENER_CLOSE_MS
+from quorum.log_events import LogEvent
 
 logger = logging.getLogger("broker")
 
@@ -33,4 +34,4 @@ async def _listen(config: BrokerNodeConfig, broker: BrokerServer, parts: AsyncEx
         close_ms=LISTENER_CLOSE_MS,
     )
     for sentence in http_exposures(http):
-        logger.warning("%s", sentence)
+        logger.warning("%s", sentence, extra=LogEvent.LISTENER_EXPOSED.extra)

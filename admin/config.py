@@ -31,6 +31,7 @@ from broker.config import BrokerConfig, InvalidConfig
 from quorum.core.limits import FETCH_WAIT_MS_MAX, Timeouts
 from quorum.core.vocabulary import ReplicaId
 from quorum.persistent_state import LISTENER_NAME, QuorumConfig
+from quorum.process_log import LogConfig
 from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address
 from quorum.transport.listener import Listener, named
@@ -246,6 +247,9 @@ class Config:
     """None: everybody may do everything."""
     early_listeners: frozenset[str]
     """The names of the listeners that do not wait for the ACLs."""
+    settings: Mapping[str, str]
+    """The settings as they were given, without secrets."""
+    log: LogConfig
 
     @property
     def listener(self) -> Address:
@@ -262,7 +266,7 @@ def load(
     values = _values(given, role, file)
     match role:
         case Role.CONTROLLER:
-            return _controller(values)
+            return _controller(values, given)
         case Role.BROKER:
             try:
                 return _broker(values, given)
@@ -349,7 +353,7 @@ def _snapshots(values: Mapping[str, Any]) -> SnapshotLimits:
     )
 
 
-def _controller(values: Mapping[str, Any]) -> Config:
+def _controller(values: Mapping[str, Any], given: Mapping[str, Given]) -> Config:
     main = _controller_listener(values, Role.CONTROLLER)
     credentials = LateCredentials()
     listeners = _listeners(values, main, main, credentials)
@@ -383,7 +387,18 @@ def _controller(values: Mapping[str, Any]) -> Config:
         ),
         authorizer=_authorizer(values),
         early_listeners=_early_listeners(values, listeners),
+        settings=shown_settings(given),
+        log=_log(values),
     )
+
+
+def shown_settings(given: Mapping[str, Given]) -> Mapping[str, str]:
+    """Return the settings as they were given; `[hidden]` stands for each that is a secret."""
+    return {name: HIDDEN if one.setting.kind.is_secret else one.text for name, one in given.items()}
+
+
+def _log(values: Mapping[str, Any]) -> LogConfig:
+    return LogConfig(format=values["log.format"], levels=values["log.levels"])
 
 
 def _token_key(values: Mapping[str, Any]) -> str | None:
@@ -628,9 +643,8 @@ def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> BrokerNode
         connections_per_address_max=values["max.connections.per.ip"],
         tokens=DelegationTokenConfig(secret_key=_token_key(values)),
         authorizer=_authorizer(values),
-        settings={
-            name: HIDDEN if one.setting.kind.is_secret else one.text for name, one in given.items()
-        },
+        settings=shown_settings(given),
+        log=_log(values),
     )
 
 

@@ -33,6 +33,7 @@ from controller.service import Service, TopicDefaults
 from quorum.bootstrap import Opened, open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.driver import FAREWELL_SECONDS_MAX
+from quorum.log_events import LogEvent
 from quorum.persistent_state import QuorumConfig
 from quorum.process import StartError, binding, run_process, stop_event
 from quorum.protocol.apis import ApiKey, VersionRange
@@ -67,7 +68,7 @@ assert FAREWELL_SECONDS_MAX * 1_000 + 2 * CLOSE_MS < STOP_MS_MAX
 
 def main(config: Config) -> int:
     """Run a controller until SIGTERM or SIGINT; return the exit code of the process."""
-    return run_process(lambda: _run(config))
+    return run_process(lambda: _run(config), log=config.log)
 
 
 async def _run(config: Config) -> None:
@@ -101,11 +102,16 @@ async def _run(config: Config) -> None:
             # longest pause of all.
             gc.freeze()
             addresses = ", ".join(str(each.address) for each in config.listeners)
-            logger.info("controller %d listens at %s", config.quorum.node_id, addresses)
+            logger.info(
+                "controller %d listens at %s",
+                config.quorum.node_id,
+                addresses,
+                extra=LogEvent.NODE_STARTED.extra,
+            )
             for sentence in (*exposures(config.listeners), *http_exposures(config.http)):
-                logger.warning("%s", sentence)
+                logger.warning("%s", sentence, extra=LogEvent.LISTENER_EXPOSED.extra)
             await stop.wait()
-            logger.info("stopping")
+            logger.info("stopping", extra=LogEvent.NODE_STOPPING.extra)
             for each in work:
                 each.cancel()
             await opened.quorum.stop()
@@ -116,7 +122,12 @@ def _open(config: Config, parts: AsyncExitStack) -> tuple[QuorumController, Open
     found = formatted(config.quorum.folder)
     if found is not None:
         level = found.metadata_version
-        logger.info("%s: founding a cluster at metadata.version %d", found.path, level)
+        logger.info(
+            "%s: founding a cluster at metadata.version %d",
+            found.path,
+            level,
+            extra=LogEvent.CLUSTER_FOUNDED.extra,
+        )
         config = replace(config, metadata_version=level)
 
     def fail(failure: Exception) -> None:
@@ -346,7 +357,9 @@ async def _serve_once_loaded(
     for each in listeners:
         with binding("listeners", each.address):
             await listen_at(server, each)
-        logger.info("The ACLs are loaded; listening at %s", each)
+        logger.info(
+            "The ACLs are loaded; listening at %s", each, extra=LogEvent.LISTENER_OPENED.extra
+        )
 
 
 async def _repeat(work: Callable[[], int]) -> None:

@@ -25,7 +25,8 @@ def own_command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", PROGRAM, *arguments]
 
 
-def with_own_code(variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment `variables` of a process that finds this very code, installed or not."""
-    paths = [str(FOLDER), *filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))]
+def with_own_code(variables: Mapping[str, str], folder: Path = FOLDER) -> dict[str, str]:
+    """The environment `variables` of a process that finds the code in `folder`, by default this
+    very code, installed or not."""
+    paths = [str(folder), *filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))]
     return {**variables, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from admin.http.limits import HttpLimits
 from admin.units import parse_duration_ms, parse_size_bytes, whole_number
 from broker import limits as broker_limits
+from quorum import log_levels
 from quorum.core.limits import (
     BATCH_BYTES_MAX,
     FETCH_WAIT_MS_MAX,
@@ -26,6 +27,7 @@ from quorum.core.limits import (
 from quorum.core.vocabulary import ReplicaId
 from quorum.discovery.address_book import BOOTSTRAP_SERVERS_MAX
 from quorum.log.meta_properties import uuid_from_text
+from quorum.process_log import LogFormat
 from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address, parse_address, parse_addresses
 from quorum.transport.limits import CONNECTIONS_PER_ADDRESS_MAX
@@ -302,6 +304,25 @@ def _migration(text: str) -> Migration:
         raise ValueError(f"{text!r} is neither prepare nor switch") from None
 
 
+def _log_format(text: str) -> LogFormat:
+    try:
+        return LogFormat(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is neither {' nor '.join(LogFormat)}") from None
+
+
+def _log_levels(text: str) -> Mapping[str, int]:
+    """The levels by the names of loggers; a level alone is that of all others."""
+    found: dict[str, int] = {}
+    for part in _names(text):
+        name, _, level = part.rpartition("=")
+        try:
+            found[name.strip() or log_levels.ROOT] = log_levels.parse_level(level)
+        except ValueError as error:
+            raise ValueError(f"{error}; write INFO, or INFO,quorum=DEBUG") from None
+    return MappingProxyType(found)
+
+
 INTEGER: Final = Kind("integer", _integer, lowest=1)
 TEXT: Final = Kind("text", _text)
 BOOLEAN: Final = Kind("true or false", _boolean)
@@ -326,6 +347,8 @@ TLS_VERSIONS: Final = Kind("list of " + ", ".join(VERSIONS), _tls_versions)
 ENDPOINT_IDENTIFICATION: Final = Kind("https or empty", _endpoint_identification)
 MECHANISM: Final = Kind("SASL mechanism", _mechanism)
 MECHANISMS: Final = Kind("list of SASL mechanisms", _mechanisms)
+LOG_FORMAT: Final = Kind(" or ".join(LogFormat), _log_format)
+LOG_LEVELS: Final = Kind("list of LEVEL or LOGGER=LEVEL", _log_levels)
 PASSWORD: Final = Kind("password", lambda text: Secret(_text(text)), is_secret=True)
 METADATA_VERSION: Final = Kind(
     f"{METADATA_VERSION_MIN} to {METADATA_VERSION_MAX}, or a release", level_of_release
@@ -454,6 +477,20 @@ _ROWS: Final = (
         "advertised.listeners",
         LISTENERS,
         "The addresses for clients and other nodes, where they differ from `listeners`.",
+    ),
+    Setting(
+        "log.format",
+        LOG_FORMAT,
+        "The form of the log on stderr: lines of text, or one JSON object a line "
+        "(`docs/logging.md`).",
+        default="text",
+    ),
+    Setting(
+        "log.levels",
+        LOG_LEVELS,
+        "The levels of the log at the start: one for all loggers, and others by name, like "
+        "`INFO,quorum=DEBUG`. The levels are TRACE, DEBUG, INFO, WARN, ERROR and FATAL.",
+        default="INFO",
     ),
     Setting(
         "http.listener",

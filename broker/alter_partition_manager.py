@@ -15,6 +15,7 @@ from broker.partition.assignment import PartitionKey, by_topic
 from broker.partition.leader import CommittedIsr, IsrProposal
 from broker.partition.partition import Partition, PartitionListener
 from broker.replica_manager import ReplicaManager
+from quorum.log_events import LogEvent
 from quorum.protocol.apis import ApiKey
 from quorum.transport.controller_channel import (
     Backoff,
@@ -82,9 +83,15 @@ class ProposalQueue:
 def _must_retry(partition: Partition, proposal: IsrProposal, answer: ProposalAnswer) -> bool:
     """Pass an answer to its partition; return whether the proposal must be retried."""
     if isinstance(answer, int):
-        logger.info("%s: %s refused: error %d", partition, proposal, answer)
+        logger.info(
+            "%s: %s refused: error %d",
+            partition,
+            proposal,
+            answer,
+            extra=LogEvent.ISR_REFUSED.extra,
+        )
         return partition.on_refused(proposal, answer)
-    logger.info("%s: ISR is now %s", partition, list(answer.isr))
+    logger.info("%s: ISR is now %s", partition, list(answer.isr), extra=LogEvent.ISR_CHANGED.extra)
     partition.on_committed(proposal, answer)
     return False
 
@@ -157,7 +164,11 @@ class AlterPartitionManager(PartitionListener):
     def _settle(self, batch: Batch, answer: Any) -> bool:
         """Pass each answer to its partition; return whether some proposals must be retried."""
         if answer.error_code != 0:
-            logger.warning("AlterPartition failed: %s", answer.error_code.name)
+            logger.warning(
+                "AlterPartition failed: %s",
+                answer.error_code.name,
+                extra=LogEvent.ISR_REFUSED.extra,
+            )
             return self._proposals.refuse(batch, answer.error_code.value)
         answers = {
             PartitionKey(topic.topic_id, each.partition_index): _answered(each)

@@ -23,6 +23,7 @@ from broker.partition.assignment import PartitionKey, by_topic
 from broker.partition.partition import Partition, PartitionListener
 from broker.replica_manager import ReplicaManager
 from quorum.core.vocabulary import uuid_to_text
+from quorum.log_events import LogEvent
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
 from quorum.transport.controller_channel import (
@@ -209,6 +210,7 @@ class AssignmentsManager(PartitionListener):
             self._manager.image.topics[key.topic_id].name,
             key.number,
             uuid_to_text(self._directory_id),
+            extra=LogEvent.DIRECTORY_LOST.extra,
         )
 
     async def _report(self, batch: Collection[PartitionKey], epoch: int) -> None:
@@ -239,7 +241,11 @@ class AssignmentsManager(PartitionListener):
         """Return the replicas to report again."""
         code = answer.error_code.value
         if code != 0:
-            logger.warning("AssignReplicasToDirs failed: %s", answer.error_code.name)
+            logger.warning(
+                "AssignReplicasToDirs failed: %s",
+                answer.error_code.name,
+                extra=LogEvent.DIRECTORY_REFUSED.extra,
+            )
             # The metadata log will bring a higher level, and the next heartbeat a new broker epoch.
             return () if code == ErrorCode.UNSUPPORTED_VERSION else batch
         missing = dict.fromkeys(batch)
@@ -252,9 +258,18 @@ class AssignmentsManager(PartitionListener):
             if error.value == 0:
                 reported += 1
             elif error.value not in _OVERTAKEN:
-                logger.warning("The directory of %s was refused: %s", key, error.name)
+                logger.warning(
+                    "The directory of %s was refused: %s",
+                    key,
+                    error.name,
+                    extra=LogEvent.DIRECTORY_REFUSED.extra,
+                )
                 again.append(key)
-        logger.info("Reported the directory of %d replicas", reported)
+        logger.info(
+            "Reported the directory of %d replicas",
+            reported,
+            extra=LogEvent.DIRECTORY_REPORTED.extra,
+        )
         # A replica without an answer was not decided.
         return [*again, *missing]
 

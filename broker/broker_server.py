@@ -31,6 +31,7 @@ from broker.storage.log_dir import take_clean_shutdown, write_clean_shutdown
 from quorum.bootstrap import open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.vocabulary import Offset
+from quorum.log_events import LogEvent
 from quorum.process import binding, run_process, stop_event
 from quorum.records.control import KRAFT_VERSION
 from quorum.transport.controller_channel import NodeToControllerChannelManager
@@ -194,11 +195,18 @@ class BrokerServer:
                 group.create_task(opened.gossiper.run(), name="gossip"),
             ]
             at = ", ".join(str(each.address) for each in self.listeners)
-            logger.info("Broker %d listens at %s", self.config.quorum.node_id, at)
+            logger.info(
+                "Broker %d listens at %s",
+                self.config.quorum.node_id,
+                at,
+                extra=LogEvent.NODE_STARTED.extra,
+            )
             for sentence in exposures(self.listeners):
-                logger.warning("%s", sentence)
+                logger.warning("%s", sentence, extra=LogEvent.LISTENER_EXPOSED.extra)
             await stop.wait()
-            logger.info("Stopping broker %d", self.config.quorum.node_id)
+            logger.info(
+                "Stopping broker %d", self.config.quorum.node_id, extra=LogEvent.NODE_STOPPING.extra
+            )
             await _cancel([lifecycle])
             await self.lifecycle.controlled_shutdown()
             fetch.dismiss()
@@ -257,7 +265,11 @@ class BrokerServer:
                 kraft_version=self._kraft_version,
             )
         )
-        logger.info("Broker %d serves clients", self.config.quorum.node_id)
+        logger.info(
+            "Broker %d serves clients",
+            self.config.quorum.node_id,
+            extra=LogEvent.BROKER_SERVES.extra,
+        )
 
     def _kraft_version(self) -> int:
         """The level of kraft.version in force: from level 1 on the log records the voters."""
@@ -270,7 +282,10 @@ class BrokerServer:
         await self.manager.settled.wait()
         await self.manager.remove_strays()
         logger.info(
-            "Broker %d has %d partitions", self.config.quorum.node_id, len(self.manager.partitions)
+            "Broker %d has %d partitions",
+            self.config.quorum.node_id,
+            len(self.manager.partitions),
+            extra=LogEvent.PARTITIONS_OPENED.extra,
         )
 
     def _controller_channel(self, stack: AsyncExitStack) -> NodeToControllerChannelManager:
@@ -287,7 +302,7 @@ Beside = Callable[[BrokerServer, AsyncExitStack], Awaitable[None]]
 
 def main(config: BrokerConfig, beside: Beside | None = None) -> int:
     """Run a broker until SIGTERM or SIGINT; return the exit code of the process."""
-    return run_process(lambda: _run(config, beside), RegistrationRejected)
+    return run_process(lambda: _run(config, beside), RegistrationRejected, log=config.log)
 
 
 async def _run(config: BrokerConfig, beside: Beside | None) -> None:

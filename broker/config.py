@@ -19,6 +19,7 @@ from broker.limits import (
     SESSION_TIMEOUT_MS,
 )
 from quorum.persistent_state import QuorumConfig
+from quorum.process_log import LogConfig
 from quorum.transport.address import Address
 from quorum.transport.limits import CONNECTIONS_PER_ADDRESS_MAX
 from quorum.transport.listener import Listener, named
@@ -68,7 +69,8 @@ class BrokerConfig:
     connections_max: int = CONNECTIONS_MAX
     connections_per_address_max: int = CONNECTIONS_PER_ADDRESS_MAX
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Other settings from the file, shown by DescribeConfigs and not used."""
+    """The settings as they were given, without secrets; shown by DescribeConfigs."""
+    log: LogConfig = field(default_factory=LogConfig)
 
     @property
     def listener(self) -> Address:

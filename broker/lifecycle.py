@@ -23,6 +23,7 @@ from broker.limits import (
     STARTING_HEARTBEAT_MS,
 )
 from quorum.cluster_id import ClusterIdentity
+from quorum.log_events import LogEvent
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
@@ -170,7 +171,9 @@ class BrokerLifecycleManager:
                     await self._register()
                 wait_ms = await self._send_heartbeat()
             except NoActiveController as reason:
-                logger.info("No active controller: %s", reason)
+                logger.info(
+                    "No active controller: %s", reason, extra=LogEvent.CONTROLLER_UNREACHABLE.extra
+                )
                 await self._backoff.wait()
                 continue
             self._backoff.reset()
@@ -198,6 +201,7 @@ class BrokerLifecycleManager:
             logger.warning(
                 "Stopping without a controlled shutdown: the controller did not agree within %d ms",
                 CONTROLLED_SHUTDOWN_MS,
+                extra=LogEvent.SHUTDOWN_UNCONTROLLED.extra,
             )
             return False
         return True
@@ -206,7 +210,9 @@ class BrokerLifecycleManager:
         try:
             answer = await self._heartbeat(want_fence=False, want_shut_down=True)
         except NoActiveController as reason:
-            logger.info("No active controller: %s", reason)
+            logger.info(
+                "No active controller: %s", reason, extra=LogEvent.CONTROLLER_UNREACHABLE.extra
+            )
             return False
         return self.state.may_go(
             answer.error_code.value, should_shut_down=bool(answer.should_shut_down)
@@ -245,7 +251,11 @@ class BrokerLifecycleManager:
         code = answer.error_code.value
         if self.state.on_registration(code, int(answer.broker_epoch)):
             self._on_epoch(answer.broker_epoch)
-            logger.info("Registered with broker epoch %d", answer.broker_epoch)
+            logger.info(
+                "Registered with broker epoch %d",
+                answer.broker_epoch,
+                extra=LogEvent.BROKER_REGISTERED.extra,
+            )
         elif code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             raise NoActiveController(
                 f"another process is registered as broker {self._config.quorum.node_id}, or was "
@@ -264,7 +274,11 @@ class BrokerLifecycleManager:
         if not state.on_heartbeat(answer.error_code.value, is_fenced=bool(answer.is_fenced)):
             raise NoActiveController(f"heartbeat failed: {name}")
         if self.state.broker_epoch is None:
-            logger.warning("Heartbeat failed with %s: registering again", name)
+            logger.warning(
+                "Heartbeat failed with %s: registering again",
+                name,
+                extra=LogEvent.HEARTBEAT_REFUSED.extra,
+            )
             return state.wait_ms
         self._note_fenced(was_fenced)
         if state.becomes_ready(is_caught_up=bool(answer.is_caught_up)):
@@ -276,7 +290,11 @@ class BrokerLifecycleManager:
     def _note_fenced(self, was_fenced: bool) -> None:
         is_fenced = self.state.is_fenced
         if is_fenced != was_fenced:
-            logger.info("The controller %s this broker", "fenced" if is_fenced else "unfenced")
+            logger.info(
+                "The controller %s this broker",
+                "fenced" if is_fenced else "unfenced",
+                extra=LogEvent.BROKER_STATE.extra,
+            )
         if not is_fenced:
             self.unfenced.set()
 

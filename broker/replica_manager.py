@@ -32,6 +32,7 @@ from broker.storage.disk_thread import DiskThread
 from broker.storage.log_dir import claim, discard, folder_name, partition_folders, remove_leftovers
 from broker.storage.partition_log import OpenedLog, close_logs, open_log
 from quorum.log.errors import StorageError
+from quorum.log_events import LogEvent
 from quorum.ports import Clock
 from quorum.protocol.errors import ErrorCode
 from quorum.transport.sweeper import Sweeper
@@ -180,7 +181,11 @@ class ReplicaManager:
                 continue
             key = PartitionKey(folder.topic_id, folder.number)
             if self.assignment_of(key) is None and key not in self.partitions:
-                logger.info("Deleting %s: not a partition of this broker", folder.path)
+                logger.info(
+                    "Deleting %s: not a partition of this broker",
+                    folder.path,
+                    extra=LogEvent.PARTITION_REMOVED.extra,
+                )
                 await self._disk.call(discard, folder.path, folder.topic_id)
 
     # --- `PartitionHost` ----------------------------------------------------------------------
@@ -284,7 +289,12 @@ class ReplicaManager:
         results = await self._disk.call(_open_all, self._log_dir, to_open, self._segment_bytes_max)
         for (key, topic), result in zip(to_open, results, strict=True):
             if isinstance(result, StorageError):
-                logger.error("Cannot open %s: %s", folder_name(topic, key.number), result)
+                logger.error(
+                    "Cannot open %s: %s",
+                    folder_name(topic, key.number),
+                    result,
+                    extra=LogEvent.PARTITION_FAILED.extra,
+                )
                 self.failed[key] = str(result)
             else:
                 await self._start(key, topic, *result)
@@ -294,9 +304,13 @@ class ReplicaManager:
     ) -> None:
         """Start a partition whose log is now open, unless it was reassigned."""
         if aside is not None:
-            logger.warning("Set aside as %s: the log of another topic with the same name", aside)
+            logger.warning(
+                "Set aside as %s: the log of another topic with the same name",
+                aside,
+                extra=LogEvent.PARTITION_SET_ASIDE.extra,
+            )
         if opened.log.cut is not None:
-            logger.warning("%s; %s", opened.log, opened.log.cut)
+            logger.warning("%s; %s", opened.log, opened.log.cut, extra=LogEvent.LOG_CUT.extra)
         assignment = self.assignment_of(key)
         if assignment is None:
             await self._disk.call(opened.log.close)
@@ -306,13 +320,23 @@ class ReplicaManager:
         partition = Partition(key, topic, opened, assignment, self.settings_of(topic), self)
         self.partitions[key] = partition
         self.on_role_change(partition)
-        logger.info("%s: %s, log end %d", partition, assignment, partition.log_end)
+        logger.info(
+            "%s: %s, log end %d",
+            partition,
+            assignment,
+            partition.log_end,
+            extra=LogEvent.PARTITION_OPENED.extra,
+        )
 
     async def _remove(self, key: PartitionKey, partition: Partition) -> None:
         del self.partitions[key]
         self._waiting.pop(partition, None)
         partition.close()
-        logger.info("%s: deleting the log, this broker is no longer a replica", partition)
+        logger.info(
+            "%s: deleting the log, this broker is no longer a replica",
+            partition,
+            extra=LogEvent.PARTITION_REMOVED.extra,
+        )
         await self._disk.call(partition.log.close)
         await self._disk.call(discard, partition.log.folder, key.topic_id)
 

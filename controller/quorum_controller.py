@@ -23,6 +23,7 @@ from controller.record_appender import Batch, RecordAppender, batching, records_
 from quorum.core.events import EndpointsUpdated
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint
+from quorum.log_events import LogEvent
 from quorum.metadata_loader import MetadataLoader
 from quorum.ports import Clock, StateSnapshot
 from quorum.records.control import KRAFT_VERSION, ControlType, control_type, decode_kraft_version
@@ -417,7 +418,9 @@ class QuorumController:
         now_ms = self._clock()
         silent = self.heartbeats.expired(now_ms)
         if news := sorted({*silent} - self._said_silent):
-            logger.warning("Fencing brokers %s: no heartbeat in time", news)
+            logger.warning(
+                "Fencing brokers %s: no heartbeat in time", news, extra=LogEvent.BROKER_FENCED.extra
+            )
         # Sweeps find them again until the decision is committed: each is said once.
         self._said_silent = frozenset(silent)
         if silent:
@@ -477,7 +480,12 @@ class QuorumController:
         assert not self.is_active, "a leader has the whole log"
         self._loader.load(records, end)
         self._is_loaded = True
-        logger.info("Loading the checkpoint at offset %d of epoch %d", end, epoch)
+        logger.info(
+            "Loading the checkpoint at offset %d of epoch %d",
+            end,
+            epoch,
+            extra=LogEvent.LOADING.extra,
+        )
 
     def on_commit(self, high_watermark: Offset) -> None:
         if self._is_loaded:
@@ -493,7 +501,7 @@ class QuorumController:
         if not was_behind:
             self.catch_up()
             if self.progress:
-                logger.info("Replaying the log%s", self.progress)
+                logger.info("Replaying the log%s", self.progress, extra=LogEvent.LOADING.extra)
 
     @property
     def is_behind(self) -> bool:
@@ -506,12 +514,16 @@ class QuorumController:
         was_ready = self.is_ready
         self._loader.go_on(self._quorum)
         if self.is_ready and not was_ready:
-            logger.info("Replay complete up to offset %d", self.committed)
+            logger.info(
+                "Replay complete up to offset %d", self.committed, extra=LogEvent.LOADED.extra
+            )
         self._deferred.leave()
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         assert self.image.end_offset == start == self.committed
-        logger.info("This node is the active controller in epoch %d", epoch)
+        logger.info(
+            "This node is the active controller in epoch %d", epoch, extra=LogEvent.ELECTED.extra
+        )
         self.image.begin_undo_log(start)
         self.active_epoch = epoch
         self.heartbeats = BrokerHeartbeatManager(
@@ -548,7 +560,11 @@ class QuorumController:
         if not self.is_active:
             return
         assert self.active_epoch == epoch
-        logger.info("This node is no longer the active controller of epoch %d", epoch)
+        logger.info(
+            "This node is no longer the active controller of epoch %d",
+            epoch,
+            extra=LogEvent.RESIGNED.extra,
+        )
         self.active_epoch = None
         self.heartbeats = None
         self._appender.lose()
@@ -570,4 +586,9 @@ class QuorumController:
         """Take the answer to an internal command."""
         self._submitted.discard(kind)
         if answer in (Unavailable.OVERLOADED, Unavailable.DISK_FULL, Unavailable.TOO_LARGE):
-            logger.warning("Internal command %s failed: %s", kind.__name__, answer)
+            logger.warning(
+                "Internal command %s failed: %s",
+                kind.__name__,
+                answer,
+                extra=LogEvent.COMMAND_FAILED.extra,
+            )

@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 
 from controller.quorum_controller import QuorumController
 from quorum.driver import Quorum
+from quorum.log_events import LogEvent
 from quorum.protocol.apis import ApiKey
 from quorum.transport.controller_channel import (
     Backoff,
@@ -81,12 +82,14 @@ class ControllerRegistrationManager:
             self._tell(f"{who} {_NOT_YET}: {reason}")
             return
         self._told = ""
-        logger.info("%s registered this controller", who)
+        logger.info(
+            "%s registered this controller", who, extra=LogEvent.CONTROLLER_REGISTERED.extra
+        )
 
     def _tell(self, what: str) -> None:
         """Log a message unless it is the last one."""
         if what != self._told:
-            logger.warning("%s", what)
+            logger.warning("%s", what, extra=LogEvent.CONTROLLER_NOT_REGISTERED.extra)
             self._told = what
 
 

@@ -31,6 +31,7 @@ from quorum.log.filesystem import OS, FileSystem, is_full
 from quorum.log.meta_properties import load_or_create, next_boot, raise_boot
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.segmented_log import SegmentedLog
+from quorum.log_events import LogEvent
 from quorum.persistent_state import (
     PersistentState,
     QuorumConfig,
@@ -295,6 +296,7 @@ def discovery_state(config: QuorumConfig, *, has_log: bool) -> DiscoveryState:
             "node waits until they contact it. Set bootstrap.servers, or write quorum.voters as "
             "id@host:port",
             ", ".join(map(str, sorted(unlocated))),
+            extra=LogEvent.VOTERS_UNLOCATED.extra,
         )
     return DiscoveryState(
         unlocated=unlocated,
@@ -325,7 +327,9 @@ def cluster_of(
 
     def keep(learned: str, done: Callable[[], None]) -> None:
         def kept(_: None) -> None:
-            logger.info("This node belongs to cluster %s", learned)
+            logger.info(
+                "This node belongs to cluster %s", learned, extra=LogEvent.CLUSTER_JOINED.extra
+            )
             done()
 
         disk.perform(partial(write, learned), kept)
@@ -358,6 +362,7 @@ def discovery_of(
             "a second node with the id: %s; advertising this node with boot timestamp %d",
             rival.text,
             boot,
+            extra=LogEvent.ADDRESS_CONTESTED.extra,
         )
         work = partial(raise_boot, config.folder, boot, fs=fs)
         disk.perform(work, lambda _: discovery.advertised_again(boot))
@@ -369,7 +374,10 @@ def discovery_of(
 
     def survey(found: bool) -> None:
         if found:
-            logger.info("A bootstrap server knows a quorum: this node founds no other one")
+            logger.info(
+                "A bootstrap server knows a quorum: this node founds no other one",
+                extra=LogEvent.QUORUM_FOUND.extra,
+            )
         replica.heard(DiscoveryDone(found))
 
     book.voters = lambda: replica.node.voters

@@ -20,6 +20,7 @@ from quorum.core.roles import Candidate, Prospective
 from quorum.core.vocabulary import Offset, ReplicaId, Snapshot
 from quorum.histogram import DISK_SECONDS, ELECTION_SECONDS, Histogram, NativeHistogram
 from quorum.log.disk_thread import DiskThread
+from quorum.log_events import LogEvent
 from quorum.ports import Clock, Rpc
 from quorum.replica import Replica
 
@@ -103,6 +104,7 @@ class Quorum:
         self._leader_watch: asyncio.Future[None] | None = None
         self._waiting: set[asyncio.Future[Any]] = set()
         self._leader_known: ReplicaId | None = None
+        self._voters_known = self.node.voters
         self._leaderless_since_ms = clock()
         self._lost_at_ms: int | None = None
         """When the last leader was lost; None before the first one."""
@@ -244,6 +246,8 @@ class Quorum:
         farewell = self._farewell
         if farewell is not None and self.replica.farewell_is_said and not farewell.done():
             farewell.set_result(None)
+        if self.node.voters is not self._voters_known:
+            self._tell_voters()
         leader = self.node.leader
         if leader is None:
             self.times.on_no_leader(self.node, self._clock())
@@ -255,9 +259,19 @@ class Quorum:
             else:
                 self.times.on_leader(self.node, now_ms, self._lost_at_ms)
                 self._lost_at_ms = None
-            logger.info("%s", self.node)
+            logger.info("%s", self.node, extra=LogEvent.LEADER_CHANGED.extra)
             if self._leader_watch is not None and not self._leader_watch.done():
                 self._leader_watch.set_result(None)
+
+    def _tell_voters(self) -> None:
+        """Log the voters that the log has added and removed since the last turn."""
+        before, self._voters_known = self._voters_known, self.node.voters
+        for each in self._voters_known:
+            if not before.has(each.key):
+                logger.info("%s is a voter now", each.key.text, extra=LogEvent.VOTER_ADDED.extra)
+        for each in before:
+            if not self._voters_known.has(each.key):
+                logger.info("%s votes no more", each.key.text, extra=LogEvent.VOTER_REMOVED.extra)
 
     def _arm(self, loop: asyncio.AbstractEventLoop, deadline_ms: int | None) -> None:
         """Set a timer for the deadline. An early timer is cheap; re-arming is not."""

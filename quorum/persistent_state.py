@@ -38,6 +38,7 @@ from quorum.log.segment import Segment
 from quorum.log.segment_reader import StoredBatch
 from quorum.log.segmented_log import SegmentedLog
 from quorum.log.snapshot_store import FileSnapshotStore
+from quorum.log_events import LogEvent
 from quorum.ports import Clock, HostPort, StateMachine
 from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC
 from quorum.records.batch import CorruptBatch
@@ -146,7 +147,7 @@ def load_persistent_state(
         fs=fs,
     )
     if log.cut is not None:
-        logger.warning("%s; %s", log, log.cut)
+        logger.warning("%s; %s", log, log.cut, extra=LogEvent.LOG_CUT.extra)
     elections = QuorumStateFile(folder, cluster_id=meta.cluster_id, fs=fs)
     try:
         begin_log(folder, fs=fs)
@@ -170,7 +171,12 @@ def load_persistent_state(
             raise FileDamaged(elections.path, reason, _LOST_VOTE_REMEDY)
         founding = formatted_for(folder, fs) if view.end.offset == 0 else None
         if founding is not None and founding.voters is not None:
-            logger.info("%s: a new log with voters %s", founding.path, founding.voters.current.text)
+            logger.info(
+                "%s: a new log with voters %s",
+                founding.path,
+                founding.voters.current.text,
+                extra=LogEvent.CLUSTER_FOUNDED.extra,
+            )
     except BaseException:
         log.close()
         raise
@@ -202,13 +208,18 @@ def _begin(
             problem.path,
             problem.reason,
             aside.name,
+            extra=LogEvent.SNAPSHOT_DAMAGED.extra,
         )
     checkpoint = found.checkpoint
     if checkpoint is None:
         return None
     if found.is_apart:
         # A crash interrupted the installation between its two steps.
-        logger.warning("The log continues %s, a snapshot just received", checkpoint.path)
+        logger.warning(
+            "The log continues %s, a snapshot just received",
+            checkpoint.path,
+            extra=LogEvent.SNAPSHOT_INSTALLED.extra,
+        )
         log.begin_anew(checkpoint.id.offset)
         while log.remove_obsolete():
             pass

@@ -8,11 +8,12 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from quorum import process_log
+from quorum import log_levels, process_log
 from quorum.core.follower import CommittedHistoryLost
 from quorum.log.errors import StorageError
+from quorum.log_events import LogEvent
 from quorum.ports import LogFailure
-from quorum.process_log import LINE_CHARACTERS_MAX
+from quorum.process_log import LINE_CHARACTERS_MAX, LogConfig, LogFormat
 from quorum.transport import audit_log
 from quorum.transport.address import Address
 from quorum.transport.descriptors import DESCRIPTORS_FEW, raise_limit
@@ -38,18 +39,25 @@ def binding(setting: str, address: Address) -> Iterator[None]:
         ) from error
 
 
-def run_process(node: Callable[[], Coroutine[Any, Any, None]], *failures: type[Exception]) -> int:
+def run_process(
+    node: Callable[[], Coroutine[Any, Any, None]],
+    *failures: type[Exception],
+    log: LogConfig | None = None,
+) -> int:
     """Run a node; return the exit code of the process.
 
     An error at the start, of the storage, or of one of `failures` is printed and ends the process.
     Any other is a fault of the program: it is logged with its traceback. The last lines, one for
-    each error, begin with `Error: ` in both cases.
+    each error, begin with `Error: ` in both cases; in JSON they are of the event `node-failed`.
     """
     if not __debug__:
         # The assertions guard safety, and `python -O` removes them.
         sys.stderr.write("metaquorum does not run under python -O: its assertions must hold\n")
         return 1
-    logging.basicConfig(level=logging.INFO, handlers=[process_log.handler()])
+    log = log or LogConfig()
+    handler = process_log.handler(log.format)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    log_levels.begin(log.levels)
     descriptors = raise_limit()
     if descriptors < DESCRIPTORS_FEW:
         logger.warning(
@@ -57,6 +65,7 @@ def run_process(node: Callable[[], Coroutine[Any, Any, None]], *failures: type[E
             "beyond what they allow are closed",
             descriptors,
             DESCRIPTORS_FEW,
+            extra=LogEvent.DESCRIPTORS_FEW.extra,
         )
     # One JSON object a line, without a prefix.
     audit_lines = logging.StreamHandler(sys.stderr)
@@ -78,14 +87,25 @@ def run_process(node: Callable[[], Coroutine[Any, Any, None]], *failures: type[E
     except* told as group:
         failed = True
         for error in leaves(group):
-            sys.stderr.write(f"Error: {error}\n")
+            _write_error(str(error), log.format)
     except* Exception as group:
         failed = True
-        logger.critical("an unexpected error ends the process", exc_info=group)
+        logger.critical(
+            "an unexpected error ends the process", exc_info=group, extra=LogEvent.NODE_FAILED.extra
+        )
         for error in leaves(group):
             what = f"{type(error).__name__}: {error}"
-            sys.stderr.write(f"Error: {printable(what, LINE_CHARACTERS_MAX)}\n")
+            _write_error(printable(what, LINE_CHARACTERS_MAX), log.format)
+    handler.close()
     return int(failed)
+
+
+def _write_error(what: str, form: LogFormat) -> None:
+    """Write one of the last lines of a process that fails."""
+    if form is LogFormat.TEXT:
+        sys.stderr.write(f"Error: {what}\n")
+    else:
+        logger.critical("%s", what, extra=LogEvent.NODE_FAILED.extra)
 
 
 def stop_event() -> asyncio.Event:

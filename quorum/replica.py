@@ -70,6 +70,7 @@ from quorum.core.messages import (
 )
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Offset, OffsetAndEpoch, ReplicaId, Snapshot
+from quorum.log_events import LogEvent
 from quorum.ports import Clock, Disk, ElectionStore, Log, Rpc, SnapshotStore, StateMachine
 from quorum.snapshotting import SnapshotDone, SnapshotLimits, Snapshots, earliest
 
@@ -379,7 +380,7 @@ class Replica:
             case AnswerReads() | AnswerChange():
                 self._applier.answer(effect)
             case Warn(text):
-                logger.warning("%s", text)
+                logger.warning("%s", text, extra=LogEvent.QUORUM_WARNING.extra)
             case _:
                 assert_never(effect)
 

@@ -18,6 +18,7 @@ from quorum.core.messages import FetchSnapshotResponse
 from quorum.core.node import QuorumNode
 from quorum.core.snapshots import KEPT_MIN
 from quorum.core.vocabulary import Offset, OffsetAndEpoch, Snapshot
+from quorum.log_events import LogEvent
 from quorum.ports import (
     Clock,
     Disk,
@@ -228,13 +229,23 @@ class Snapshots:
             return
         self._taking = None
         self._store.note(taking.id, taking.position)
-        logger.info("Snapshot %s taken: %d bytes", taking.id, taking.position)
+        logger.info(
+            "Snapshot %s taken: %d bytes",
+            taking.id,
+            taking.position,
+            extra=LogEvent.SNAPSHOT_WRITTEN.extra,
+        )
         self._retain()
         self._put(SnapshotTaken(self._store.snapshots))
         _tell(taking.awaited_by, Snapshot(taking.id, taking.position))
 
     def _fail(self, taking: _Taking, problem: str) -> None:
-        logger.warning("Snapshot %s could not be written: %s", taking.id, problem)
+        logger.warning(
+            "Snapshot %s could not be written: %s",
+            taking.id,
+            problem,
+            extra=LogEvent.SNAPSHOT_FAILED.extra,
+        )
         self._give_up(f"snapshot {taking.id} could not be written: {problem}")
         self._not_before_ms = self._clock() + TRY_AGAIN_AFTER_FAILURE_MS
 
@@ -325,7 +336,12 @@ class Snapshots:
         self._remove(self._log.remove_obsolete)
         self._store.note(outcome.id, outcome.size_bytes)
         self.bytes_since, self._last_ms = 0, self._clock()
-        logger.info("Snapshot %s installed: %d bytes", outcome.id, outcome.size_bytes)
+        logger.info(
+            "Snapshot %s installed: %d bytes",
+            outcome.id,
+            outcome.size_bytes,
+            extra=LogEvent.SNAPSHOT_INSTALLED.extra,
+        )
         try:
             self._state_machine.load_snapshot(
                 outcome.records(), outcome.id.offset, outcome.id.epoch
@@ -357,4 +373,8 @@ def _attempt(work: Callable[[], T]) -> T | str:
 
 def _warn_of_rest(problem: str | None) -> None:
     if problem is not None:
-        logger.warning("An obsolete snapshot could not be removed: %s", problem)
+        logger.warning(
+            "An obsolete snapshot could not be removed: %s",
+            problem,
+            extra=LogEvent.SNAPSHOT_NOT_REMOVED.extra,
+        )

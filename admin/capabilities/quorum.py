@@ -23,6 +23,7 @@ from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey, uuid_to_
 from quorum.log.meta_properties import uuid_from_text
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.transport.address import Address
+from quorum.version import VERSION
 from statemachine.errors import Error
 from statemachine.slices import whole
 
@@ -132,6 +133,9 @@ class Nodes(Answer, frozen=True, kw_only=True):
     leader_id: Annotated[int, Meta(description="-1: unknown")]
     leader_epoch: int
     brokers: tuple[NodeAddress, ...]
+    software_version: Annotated[
+        str, Meta(description="The release of the node that answers; empty if it does not say")
+    ] = ""
 
 
 class Voter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -214,6 +218,7 @@ class DescribeNodes(Request[Nodes], frozen=True, kw_only=True):
             cluster_id=service.cluster_id,
             leader_id=service.leader_id,
             leader_epoch=service.quorum.node.epoch,
+            software_version=VERSION,
             brokers=tuple(
                 NodeAddress(
                     replica_id=node.id,

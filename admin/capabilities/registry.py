@@ -16,6 +16,7 @@ from admin.capabilities import (
     elections,
     features,
     health,
+    loggers,
     moves,
     operations,
     partitions,
@@ -61,6 +62,7 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
             users,
             quorum,
             snapshots,
+            loggers,
             operations,
             health,
         )

@@ -33,6 +33,12 @@ _resource_options: Final = add_options(
     click.option("--topic", help="A topic."),
     click.option("--broker", type=click.IntRange(0), help="A broker, by its id."),
     click.option("--broker-default", is_flag=True, help="The default of all brokers."),
+    click.option(
+        "--broker-logger",
+        "logger",
+        type=click.IntRange(0),
+        help="The log levels of a node, a broker or a controller, by its id; until it restarts.",
+    ),
 )
 
 
@@ -46,21 +52,50 @@ def command() -> None:
 @with_target
 @output_option
 async def describe(
-    target: Target, topic: str | None, broker: int | None, broker_default: bool, output: str
+    target: Target,
+    topic: str | None,
+    broker: int | None,
+    broker_default: bool,
+    logger: int | None,
+    output: str,
 ) -> None:
     """List every configuration with its value and source.
 
     A broker is asked about itself, because it also knows its own file; a controller does not.
     """
-    kind, name = _resource(topic, broker, broker_default)
-    if broker is not None and target.servers:
-        target = await _at_broker(target, broker)
+    kind, name = _resource(topic, broker, broker_default, logger)
+    target = await _at_node(target, broker, logger)
     async with target.client() as client:
         found = await client.describe_configs(kind, name)
-    whose = {"topic": topic} if topic is not None else {"broker": broker}
+    asked = {"topic": topic, "broker_logger": logger}
+    whose = {key: value for key, value in asked.items() if value is not None}
+    whose = whose or {"broker": broker}
     data = {**whose, "configs": [asdict(each) for each in found]}
     none = "No configurations are set."
     show(found, output, lambda found: columns(found, _CONFIGS), lambda _: data, none=none)
+
+
+async def _at_node(target: Target, broker: int | None, logger: int | None) -> Target:
+    """The target for a request about this broker, or the log levels of this node."""
+    if logger is None:
+        is_routed = broker is not None and target.servers
+        return await _at_broker(target, broker) if broker is not None and is_routed else target
+    async with target.client() as client:
+        cluster = await client.describe_cluster()
+        gossip = () if target.servers else (await client.discover_brokers()).brokers
+    found = {each.id: each.address for each in cluster.nodes}
+    found |= {each.replica_id: each.address for each in gossip}
+    if logger not in found:
+        known = ", ".join(map(str, sorted(found)))
+        other = "--bootstrap-controller" if target.servers else "--bootstrap-server"
+        raise click.ClickException(
+            f"node {logger} is not among those known there: {known}; perhaps with {other}"
+        )
+    is_broker = logger not in {each.id for each in cluster.nodes} or bool(target.servers)
+    address = (found[logger],)
+    if is_broker:
+        return replace(target, servers=address, controllers=None)
+    return replace(target, controllers=address)
 
 
 async def _at_broker(target: Target, broker: int) -> Target:
@@ -91,6 +126,7 @@ async def alter(
     topic: str | None,
     broker: int | None,
     broker_default: bool,
+    logger: int | None,
     values: Sequence[tuple[str, str]],
     removed: Sequence[str],
     allow_unknown: bool,
@@ -99,20 +135,19 @@ async def alter(
 
     A broker is asked about itself: it knows what it can change while it runs.
     """
-    kind, name = _resource(topic, broker, broker_default)
+    kind, name = _resource(topic, broker, broker_default, logger)
     names = [*(each for each, _ in values), *removed]
     if not names:
         raise click.UsageError("nothing to change: give --set name=value or --delete name")
     for each in names:
         if names.count(each) > 1:
             raise click.UsageError(f"{each} is given twice")
-    if topic is None and not allow_unknown:
+    if topic is None and logger is None and not allow_unknown:
         _check_broker_configs(each for each, _ in values)
-    if broker is not None and target.servers:
-        target = await _at_broker(target, broker)
+    target = await _at_node(target, broker, logger)
     source = "all brokers" if broker_default else "broker" if topic is None else "topic"
     async with target.client() as client:
-        if removed:
+        if removed and logger is None:
             found = await client.describe_configs(kind, name)
             own = {each.name for each in found if each.source == source}
             if unset := [each for each in removed if each not in own]:
@@ -163,11 +198,22 @@ def hinting(names: Iterable[str]) -> Iterator[None]:
         raise
 
 
-def _resource(topic: str | None, broker: int | None, broker_default: bool) -> tuple[int, str]:
-    from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE
+def _resource(
+    topic: str | None, broker: int | None, broker_default: bool, logger: int | None
+) -> tuple[int, str]:
+    from statemachine.vocabulary import (
+        BROKER_LOGGER_RESOURCE,
+        BROKER_RESOURCE,
+        CLUSTER_DEFAULT,
+        TOPIC_RESOURCE,
+    )
 
-    if (topic is not None) + (broker is not None) + broker_default != 1:
-        raise click.UsageError("give one of --topic, --broker and --broker-default")
+    if (topic is not None) + (broker is not None) + broker_default + (logger is not None) != 1:
+        raise click.UsageError(
+            "give one of --topic, --broker, --broker-default and --broker-logger"
+        )
+    if logger is not None:
+        return BROKER_LOGGER_RESOURCE, str(logger)
     if topic is not None:
         return TOPIC_RESOURCE, topic
     return BROKER_RESOURCE, CLUSTER_DEFAULT if broker is None else str(broker)

@@ -28,8 +28,15 @@ if TYPE_CHECKING:
     metavar="NAME=VALUE",
     help="A setting that wins over the environment (METAQUORUM_NODE_ID=1) and the file.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    help="The form of the log on stderr; it wins over the setting log.format.",
+)
 @click.pass_context
-def start(ctx: click.Context, file: Path | None, overrides: Sequence[str]) -> None:
+def start(
+    ctx: click.Context, file: Path | None, overrides: Sequence[str], log_format: str | None
+) -> None:
     """Run one node, a controller or a broker, until SIGTERM.
 
     `metaquorum settings` lists all settings.
@@ -37,6 +44,8 @@ def start(ctx: click.Context, file: Path | None, overrides: Sequence[str]) -> No
     from admin.config import Config, load
     from admin.settings import InvalidSetting
 
+    if log_format is not None:
+        overrides = [*overrides, f"log.format={log_format}"]
     try:
         config = load(file, os.environ, overrides)
     except InvalidSetting as error:

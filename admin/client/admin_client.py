@@ -70,6 +70,7 @@ _SOURCES: Final = {
     3: "all brokers",
     4: "file of the broker",
     5: "default",
+    6: "log level",
 }
 _UPGRADE_TYPES_FROM: Final = 1
 """The first version of UpdateFeatures with `upgrade_type` and `validate_only`."""
@@ -179,6 +180,7 @@ class AdminClient:
             leader_id=found.leader_id,
             leader_epoch=found.leader_epoch,
             brokers=tuple(sorted(nodes, key=lambda node: node.replica_id)),
+            software_version=version_of_peer(getattr(found, "software_version", "")),
         )
 
     async def alter_voters(self, target: Sequence[ReplicaKey] | None) -> None:

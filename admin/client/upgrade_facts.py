@@ -12,7 +12,7 @@ from admin.capabilities.paging import every_page
 from admin.capabilities.quorum import NodeAddress
 from admin.client.admin_client import AdminClient
 from admin.client.upgrade_rules import CAUGHT_UP_MS, UpgradeFacts, UpgradeNode
-from admin.faults import AdminError
+from admin.faults import AdminError, Incompatible, Unauthenticated
 from admin.monitoring.health_rules import Rule, Severity
 from quorum.transport.address import Address
 from quorum.version import VERSION
@@ -78,38 +78,40 @@ async def _controller(server: Server, known: NodeAddress | None, connect: Connec
     if known is None:
         # Kafka's controllers do not gossip, and are led like ours.
         return replace(node, of_kafka=caught_up, problem=None if caught_up else "it is not led")
-    return await _asked(node, known, connect, is_controller=True)
+    return await _asked(node, known.address, connect, is_controller=True)
 
 
 async def _broker(
     client: AdminClient, broker: Broker, known: NodeAddress | None, connect: Connect
 ) -> UpgradeNode:
     safety = await client.ask(SafeToStop(broker_ids=(broker.broker_id,)))
-    address = broker.endpoints[0] if broker.endpoints else None
-    place = None if address is None else Address(address.host, address.port)
+    places = [Address(each.host, each.port) for each in broker.endpoints]
+    # Its listener among the brokers is the one that it advertises.
+    place = places[0] if known is None and places else None if known is None else known.address
     node = UpgradeNode(
         id=broker.broker_id,
         role="broker",
         address=str(place or "an unknown address"),
         caught_up=broker.state == "alive",
-        of_kafka=known is None,
         unsafe_partitions=safety.partitions_hurt,
     )
-    if known is None:
-        return node
-    return await _asked(node, known, connect, is_controller=False)
+    return node if place is None else await _asked(node, place, connect, is_controller=False)
 
 
 async def _asked(
-    node: UpgradeNode, known: NodeAddress, connect: Connect, *, is_controller: bool
+    node: UpgradeNode, place: Address, connect: Connect, *, is_controller: bool
 ) -> UpgradeNode:
     """Complete a node by what it says itself."""
     try:
-        async with connect(known.address, is_controller) as client:
-            nodes = (await client.discover_brokers()).brokers
+        async with connect(place, is_controller) as client:
+            version = (await client.discover_brokers()).software_version
             features = await client.describe_features()
+    except Unauthenticated as error:
+        return replace(node, problem=str(error))
+    except Incompatible:
+        # None of Kafka's nodes knows DiscoverBrokers.
+        return replace(node, of_kafka=True)
     except AdminError as error:
         return replace(node, problem=str(error))
-    own = next((each for each in nodes if each.replica_id == node.id), known)
     levels = {each.name: each.supported for each in features.features if each.supported}
-    return replace(node, version=own.software_version, levels=levels)
+    return replace(node, version=version, levels=levels)

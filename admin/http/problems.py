@@ -17,6 +17,7 @@ from admin.capabilities.schema import Result, json_of
 from admin.faults import Refused
 from admin.http.caller import NotAllowed
 from admin.http.gateway import NoAnswer
+from quorum.log_events import LogEvent
 from quorum.protocol.errors import ErrorCode, error_name
 from statemachine.errors import Error
 from statemachine.limits import REFUSED_SHOWN_MAX
@@ -176,7 +177,13 @@ def _problem(request: web.Request, error: Exception) -> Problem:
             )
         case _:
             # The path as it came: decoded, it may have line breaks.
-            logger.error("failed at %s %s", request.method, request.raw_path, exc_info=error)
+            logger.error(
+                "failed at %s %s",
+                request.method,
+                request.raw_path,
+                exc_info=error,
+                extra=LogEvent.REQUEST_FAILED.extra,
+            )
             return Problem(500, "Internal error", "the controller failed; see its log")
 
 

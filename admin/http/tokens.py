@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from admin.capabilities.needs import Role
+from quorum.log_events import LogEvent
 from quorum.version import VERSION
 
 logger = logging.getLogger("http")
@@ -82,8 +83,13 @@ class TokenFile:
         except InvalidTokens as error:
             self._tokens, invalid = (), [f"{error}; no token is valid until it can be read"]
         for each in invalid:
-            logger.error("http.tokens.file: %s", each)
-        logger.info("http.tokens.file: %s has %d valid tokens", self._path, len(self._tokens))
+            logger.error("http.tokens.file: %s", each, extra=LogEvent.TOKENS_INVALID.extra)
+        logger.info(
+            "http.tokens.file: %s has %d valid tokens",
+            self._path,
+            len(self._tokens),
+            extra=LogEvent.TOKENS_LOADED.extra,
+        )
 
 
 def read(path: Path) -> tuple[tuple[Token, ...], Sequence[str]]:

@@ -45,6 +45,7 @@ from admin.tools.local_plan import (
 )
 from admin.tools.local_security import LocalSecurity
 from quorum.log.filesystem import replace_file
+from quorum.log_events import LogEvent
 from quorum.transport.address import Address
 from statemachine.vocabulary import METADATA_VERSION
 
@@ -114,6 +115,8 @@ class LocalCluster:
         """The security of the administrator's connections, once the cluster is started."""
         self.application: ClientConfig = NO_CONFIG
         """That of a producer's and a consumer's connections."""
+        self.trees: dict[str, Path] = {}
+        """The source tree of another release, by the names of the nodes that run it."""
         self._settings = dict(settings or {})
         self._runtime = runtime
         self._nodes = {node.name: node for node in plan.nodes}
@@ -279,7 +282,7 @@ class LocalCluster:
                 stdout=log,
                 stderr=log,
                 cwd=home,
-                env=_environment(),
+                env=_environment(self.trees.get(node.name, FOLDER)),
                 start_new_session=True,
             )
         self._processes[node.name] = process
@@ -409,6 +412,7 @@ def end_of(log: Path, start: int = 0) -> str:
 
 
 _OURS: Final = "Error: "
+_OURS_IN_JSON: Final = f'"event":"{LogEvent.NODE_FAILED.event}"'
 _KAFKAS: Final = re.compile(r"\[[^]]*\] (?:ERROR|FATAL) (.*?)(?: \([\w.$]+\))?")
 _RAISED: Final = re.compile(r"[ |]*(?:Caused by: )?((?:[\w$]+\.)*\w*(?:Error|Exception)\b.*)")
 
@@ -421,6 +425,7 @@ def reason_of_end(log: str) -> str:
     """
     lines = log.splitlines()
     said = [line.removeprefix(_OURS) for line in lines if line.startswith(_OURS)]
+    said += [json.loads(line)["message"] for line in lines if _OURS_IN_JSON in line]
     if not said:
         raised = [found[1] for line in lines if (found := _RAISED.fullmatch(line))]
         errors = [found[1] for line in lines if (found := _KAFKAS.fullmatch(line))]
@@ -428,9 +433,10 @@ def reason_of_end(log: str) -> str:
     return "; ".join(dict.fromkeys(said))[:REASON_CHARACTERS_MAX]
 
 
-def _environment() -> dict[str, str]:
+def _environment(tree: Path) -> dict[str, str]:
     """Return the environment of this process without settings, which would apply to every node."""
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)
     }
-    return {**with_own_code(kept), "PYTHONUNBUFFERED": "1"}
+    # The nodes run the code of the tree, by default this very one, installed or not.
+    return {**with_own_code(kept, tree), "PYTHONUNBUFFERED": "1"}

@@ -29,6 +29,7 @@ from quorum.transport.inbound import Handler, InboundRequest
 from quorum.transport.long_responses import LongResponses
 from statemachine.features.features import KRAFT_VERSION
 from statemachine.security.rights import DESCRIBE_GROUP, DESCRIBE_TRANSACTION
+from statemachine.vocabulary import BROKER_LOGGER_RESOURCE
 
 FORWARDED: Final = frozenset(
     {
@@ -146,7 +147,9 @@ class BrokerApis:
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.DISCOVER_BROKERS: lambda request, _: discover(request),
             **dict.fromkeys(FORWARDED, forwarder.handle),
+            ApiKey.INCREMENTAL_ALTER_CONFIGS: self._alter_configs,
         }
+        self._alter_loggers = describe.alter_loggers
         assert self._handlers.keys() == OFFERED.keys()
 
     def __call__(self, request: InboundRequest) -> None:
@@ -176,6 +179,13 @@ class BrokerApis:
             finalized_epoch=self._image.end_offset - 1,
         )
         request.respond(write_offer(request.api_version, OFFERED, features))
+
+    def _alter_configs(self, request: InboundRequest, message: Any) -> Mapping[str, Any] | None:
+        """IncrementalAlterConfigs (44): log levels are this broker's own; the rest is forwarded."""
+        if {each.resource_type for each in message.resources} == {BROKER_LOGGER_RESOURCE}:
+            return self._alter_loggers(request, message)
+        self._forwarder.handle(request, message)
+        return None
 
     def _find_coordinator(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
         """FindCoordinator (10): an error for every key; there are no coordinators."""

@@ -17,17 +17,21 @@ from broker.config import BrokerConfig
 from broker.cordoned_log_dirs import CordonedLogDirs
 from broker.limits import DESCRIBED_PARTITIONS_MAX, DESCRIBED_TOPICS_MAX
 from broker.replica_manager import ReplicaManager
+from quorum import log_levels
+from quorum.log_events import LogEvent
 from quorum.protocol import codec
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.protocol.long_array import encode_items
 from quorum.protocol.metadata_response import encoded_in_slices
+from quorum.protocol.refusals import error_fields
 from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.long_responses import LongResponses
 from statemachine.configs.config_responses import config_results, quotas_response
 from statemachine.configs.describe_configs import BrokerFile
 from statemachine.errors import Error
-from statemachine.security.rights import DESCRIBE_TOPIC, Access
+from statemachine.security.authorizer import CLUSTER_NAME
+from statemachine.security.rights import ALTER_CLUSTER_CONFIGS, DESCRIBE_TOPIC, Access
 from statemachine.slices import pauses, sort_in_slices
 from statemachine.topics.metadata_responses import (
     cluster_operations,
@@ -172,10 +176,41 @@ class DescribeApi:
         The state machine defines the configurations; this broker adds those of its own file.
         """
         access = self._rights.access(request)
-        results = config_results(self._image, message, self._file, access=access)
+        results = config_results(
+            self._image, message, self._file, access=access, loggers_of=self._loggers_of
+        )
         self._answer_in_slices(
             request, encode_items(request.api_key, request.api_version, {}, "results", results)
         )
+
+    def _loggers_of(self, node: str) -> Mapping[str, str] | str:
+        return log_levels.other_node(int(self._file.broker), node) or log_levels.levels()
+
+    def alter_loggers(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
+        """IncrementalAlterConfigs (44) of log levels alone, which are this broker's own (KIP-412).
+
+        All that one resource names are changed, or none.
+        """
+        access, right = self._rights.access(request), ALTER_CLUSTER_CONFIGS
+        results = []
+        for asked in message.resources:
+            code, reason = ErrorCode.INVALID_REQUEST, None
+            if not access.may(right, CLUSTER_NAME):
+                code, reason = ErrorCode(right.error.code), access.refusal(right, CLUSTER_NAME)
+            changes = [(each.name, each.config_operation, each.value) for each in asked.configs]
+            reason = reason or log_levels.other_node(int(self._file.broker), asked.resource_name)
+            reason = reason or log_levels.alter(
+                changes, str(request.principal), validate_only=message.validate_only
+            )
+            results.append(
+                error_fields(
+                    code if reason else ErrorCode.NONE,
+                    reason or "",
+                    resource_type=asked.resource_type,
+                    resource_name=asked.resource_name,
+                )
+            )
+        return {"responses": results}
 
     def client_quotas(self, request: InboundRequest, message: Any) -> None:
         """DescribeClientQuotas (48): the quotas, as far as this broker has replayed the log."""
@@ -240,7 +275,9 @@ def _respond(request: InboundRequest, made: "asyncio.Future[bytes]") -> None:
         request.respond(made.result())
         return
     if not isinstance(error, RequestRefused):
-        logger.error("Failed to answer %s", request, exc_info=error)
+        logger.error(
+            "Failed to answer %s", request, exc_info=error, extra=LogEvent.REQUEST_FAILED.extra
+        )
     request.reject(str(error))
 
 

@@ -30,6 +30,7 @@ from broker.partition.partition import Partition, PartitionListener
 from broker.replica_manager import ReplicaManager
 from broker.replication.follower_fetch import REPLICA_STATE_FROM
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
+from quorum.log_events import LogEvent
 from quorum.ports import LogFailure
 from quorum.protocol import codec
 from quorum.protocol.errors import ErrorCode
@@ -228,7 +229,7 @@ class DelayedFetch:
         try:
             return part.partition.log.read(Offset(start), Offset(limit), max_bytes)
         except LogFailure as failure:
-            logger.error("%s", failure)
+            logger.error("%s", failure, extra=LogEvent.PARTITION_FAILED.extra)
             part.code = ErrorCode.KAFKA_STORAGE_ERROR
             return b""
 

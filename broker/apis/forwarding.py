@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from broker.limits import FORWARD_TIMEOUT_MS, FORWARDED_BYTES_MAX
+from quorum.log_events import LogEvent
 from quorum.ports import Clock
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
@@ -149,7 +150,11 @@ def _respond(request: InboundRequest, message: Any, forwarded: Forwarded, answer
         request.throttle(codec.throttle_ms(request.api_key, request.api_version, body))
         request.respond(body)
     except Malformed as malformed:
-        logger.error("Invalid response from the controller: %s", malformed)
+        logger.error(
+            "Invalid response from the controller: %s",
+            malformed,
+            extra=LogEvent.RESPONSE_INVALID.extra,
+        )
         reason = "the response of the controller is malformed"
         _refuse(request, message, ErrorCode.UNKNOWN_SERVER_ERROR, reason)
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from broker.authorization import OPEN, BrokerRights
 from broker.limits import FORWARD_TIMEOUT_MS, PRODUCER_ID_WAITERS_MAX
 from broker.replica_manager import ReplicaManager
+from quorum.log_events import LogEvent
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
@@ -102,7 +103,11 @@ class ProducerIdManager:
             if answer.error_code != 0:
                 raise NoActiveController(f"AllocateProducerIds failed: {answer.error_code.name}")
         except NoActiveController as reason:
-            logger.info("AllocateProducerIds will be retried: %s", reason)
+            logger.info(
+                "AllocateProducerIds will be retried: %s",
+                reason,
+                extra=LogEvent.CONTROLLER_UNREACHABLE.extra,
+            )
             await self._backoff.wait()
             return
         self._backoff.reset()

@@ -27,6 +27,7 @@ from broker.replication.copy_reports import CopyReports
 from broker.replication.replication_quota import TokenBucket
 from quorum.core.raft_log import truncation_point
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
+from quorum.log_events import LogEvent
 from quorum.protocol.errors import ErrorCode, error_name
 from quorum.records.batch import CorruptBatch, whole_bytes
 from quorum.records.varint import uvarint
@@ -173,7 +174,12 @@ class LeaderFetchState:
     def on_failure(self, positions: Iterable[Partition], problem: object) -> None:
         """Note a failed fetch: no response, or an error for the whole request."""
         if self._connection_failures == 0:
-            logger.info("Fetch from broker %d failed: %s", self.leader, problem)
+            logger.info(
+                "Fetch from broker %d failed: %s",
+                self.leader,
+                problem,
+                extra=LogEvent.FETCH_FAILED.extra,
+            )
         self._connection_failures += 1
         until_ms = self._follower.now_ms() + _backoff_ms(self._connection_failures)
         for partition in positions:
@@ -205,7 +211,11 @@ class LeaderFetchState:
                 self._copy(partition, response.records)
             except CorruptBatch as corrupt:
                 logger.error(
-                    "%s: corrupt records from broker %d: %s", partition, self.leader, corrupt
+                    "%s: corrupt records from broker %d: %s",
+                    partition,
+                    self.leader,
+                    corrupt,
+                    extra=LogEvent.RECORDS_CORRUPT.extra,
                 )
                 self._back_off(partition)
                 return None
@@ -238,6 +248,7 @@ class LeaderFetchState:
             diverging.offset,
             end,
             partition.log_end,
+            extra=LogEvent.LOG_DIVERGED.extra,
         )
         return end
 

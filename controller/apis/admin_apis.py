@@ -26,9 +26,13 @@ class AdminApi:
     """True if it only reads, so that any node may give a stale answer."""
     asks_who_leads: bool = False
     """True if "nobody leads" is an answer, once that is more than a short election."""
+    is_local: Callable[[KafkaRequest], bool] = lambda request: False
+    """Returns True for a request about this node alone."""
 
     def answers_here(self, request: KafkaRequest) -> bool:
         """Return True if a node that is not the active controller answers by itself."""
+        if self.is_local(request):
+            return True
         if request.stale:
             return self.reads
         return self.anywhere and request.consistency is None
@@ -64,9 +68,13 @@ APIS: Final[Mapping[int, AdminApi]] = MappingProxyType(
         ApiKey.ELECT_LEADERS: AdminApi(reassignments.elect_leaders),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: AdminApi(reassignments.alter_reassignments),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: AdminApi(reassignments.list_reassignments, reads=True),
-        ApiKey.DESCRIBE_CONFIGS: AdminApi(configs.describe_configs, reads=True),
+        ApiKey.DESCRIBE_CONFIGS: AdminApi(
+            configs.describe_configs, reads=True, is_local=configs.is_about_loggers
+        ),
         ApiKey.ALTER_CONFIGS: AdminApi(configs.alter_configs),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: AdminApi(configs.alter_configs),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: AdminApi(
+            configs.alter_configs, is_local=configs.is_about_loggers
+        ),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: AdminApi(configs.describe_client_quotas, reads=True),
         ApiKey.ALTER_CLIENT_QUOTAS: AdminApi(configs.alter_quotas),
         ApiKey.DESCRIBE_ACLS: AdminApi(security.describe_acls, reads=True),

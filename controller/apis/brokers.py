@@ -20,6 +20,7 @@ from controller.apis.request import decode_inbound, encode, refuse
 from controller.ports import Unavailable
 from controller.quorum_controller import QuorumController
 from quorum.cluster_id import ClusterIdentity
+from quorum.log_events import LogEvent
 from quorum.ports import Clock
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
@@ -143,6 +144,7 @@ class BrokerApis:
                 reason,
                 error.name,
                 error.code,
+                extra=LogEvent.BROKER_REFUSED.extra,
             )
         self._refusals[broker_id] = (error, reason)
         if len(self._refusals) > BROKERS_REMEMBERED_MAX:

@@ -4,7 +4,7 @@ IncrementalAlterConfigs (44), AlterConfigs (33), DescribeConfigs (32), AlterClie
 DescribeClientQuotas (48, KIP-546), UpdateFeatures (57, KIP-584).
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -21,8 +21,10 @@ from controller.apis.request import (
     refuse,
 )
 from controller.service import AsOf, Service
+from quorum import log_levels
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.long_array import encode_items
+from quorum.transport.audit_log import Action
 from statemachine.commands import (
     AlterClientQuotas,
     ClientQuotasAltered,
@@ -40,9 +42,43 @@ from statemachine.commands import (
     UpgradeType,
 )
 from statemachine.configs.config_responses import config_results, quotas_response
+from statemachine.errors import Error
 from statemachine.image.image import Image
 from statemachine.records.kafka_records import QuotaEntity
-from statemachine.security.rights import config_right
+from statemachine.security.authorizer import CLUSTER_NAME
+from statemachine.security.rights import ALTER_CLUSTER_CONFIGS, config_right
+from statemachine.vocabulary import BROKER_LOGGER_RESOURCE
+
+
+def is_about_loggers(request: KafkaRequest) -> bool:
+    """Return True for a request about log levels alone, which each node has its own of."""
+    kinds = {each.resource_type for each in request.message.resources}
+    return kinds == {BROKER_LOGGER_RESOURCE}
+
+
+def _altered_loggers(request: KafkaRequest, service: Service, asked: Any) -> ConfigAltered:
+    """Change the log levels of this node, all that one resource names or none (KIP-412)."""
+    node_id = service.quorum.node.me.id
+    named = {"resource_type": asked.resource_type, "resource_name": asked.resource_name}
+    if request.api_key == ApiKey.ALTER_CONFIGS:
+        reason: str | None = "log levels are changed by IncrementalAlterConfigs"
+    else:
+        reason = log_levels.other_node(node_id, asked.resource_name)
+    changes = [
+        (each.name, getattr(each, "config_operation", 0), each.value) for each in asked.configs
+    ]
+    who, validate_only = str(request.principal), request.message.validate_only
+    if reason is None:
+        reason = log_levels.alter(changes, who, validate_only=validate_only)
+    detail = f"log levels of node {node_id}: {log_levels.text(changes)}"
+    action = Action.of(ALTER_CLUSTER_CONFIGS, CLUSTER_NAME, detail)
+    if reason is not None:
+        error = Error.INVALID_REQUEST
+        service.audit_log.without_effect(who, "AlterLogLevels", [action], error.name, reason=reason)
+        return ConfigAltered(error=error, message=reason, **named)
+    if not validate_only:
+        service.audit_log.carried_out(who, "AlterLogLevels", [action], Error.NONE.name, None)
+    return ConfigAltered(**named)
 
 
 async def alter_configs(request: KafkaRequest, service: Service) -> Any:
@@ -63,6 +99,10 @@ async def alter_configs(request: KafkaRequest, service: Service) -> Any:
                 resource_type=resource_type,
                 resource_name=resource_name,
             )
+    for each in asked:
+        key = each.resource_type, each.resource_name
+        if key not in kept and each.resource_type == BROKER_LOGGER_RESOURCE:
+            kept[key] = _altered_loggers(request, service, each)
     command = IncrementalAlterConfigs(
         changes=tuple(
             ConfigChange(
@@ -84,8 +124,10 @@ async def alter_configs(request: KafkaRequest, service: Service) -> Any:
         validate_only=request.message.validate_only,
         forwarded=request.envelope_id is not None,
     )
-    answer = await service.carry_out(command, ConfigsAltered, who=str(request.principal))
-    decided = iter(answer.resources)
+    decided: Iterator[ConfigAltered] = iter(())
+    if command.changes or not kept:
+        answer = await service.carry_out(command, ConfigsAltered, who=str(request.principal))
+        decided = iter(answer.resources)
     named = dict.fromkeys((each.resource_type, each.resource_name) for each in asked)
     results = [kept[each] if each in kept else next(decided) for each in named]
     return request.respond(responses=map(outcome, results))
@@ -95,11 +137,14 @@ async def describe_configs(request: KafkaRequest, service: Service) -> Any:
     """Describe configurations from the log; only a broker knows its own file."""
     access = access_of(request, service)
 
+    def loggers_of(node: str) -> Mapping[str, str] | str:
+        return log_levels.other_node(service.quorum.node.me.id, node) or log_levels.levels()
+
     def encoded(image: Image) -> Generator[None, None, bytes]:
-        results = config_results(image, request.message, access=access)
+        results = config_results(image, request.message, access=access, loggers_of=loggers_of)
         return encode_items(request.api_key, request.version, {}, "results", results)
 
-    read = partial(service.read, stale=request.stale)
+    read = partial(service.read, stale=request.stale or is_about_loggers(request))
     return await answer_in_slices(request, service, read, encoded)
 
 

@@ -26,6 +26,7 @@ from controller.apis.request import (
 from controller.apis.router import ControllerUnreachable, Router
 from controller.service import NotActive, Service
 from quorum.discovery.discover_brokers import DiscoverBrokersService
+from quorum.log_events import LogEvent
 from quorum.protocol.api_versions import Features, write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
 from quorum.protocol.codec import decode_request, throttle_ms
@@ -137,7 +138,12 @@ class ControllerApis:
         except Malformed as malformed:
             inbound.reject(str(malformed))
         except Unreadable as unreadable:
-            logger.info("Refusing an envelope of %s: %s", inbound.peer, unreadable)
+            logger.info(
+                "Refusing an envelope of %s: %s",
+                inbound.peer,
+                unreadable,
+                extra=LogEvent.PEER_REFUSED.extra,
+            )
             _refuse_envelope(inbound, extension, unreadable.error, Reason(str(unreadable)))
         except NotActive as not_active:
             # The sender of an envelope tries again (KIP-590).
@@ -169,7 +175,9 @@ class ControllerApis:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             # Without a response, all later ones of the connection would wait for ever.
-            logger.error("Failed to answer %s", inbound, exc_info=error)
+            logger.error(
+                "Failed to answer %s", inbound, exc_info=error, extra=LogEvent.REQUEST_FAILED.extra
+            )
             inbound.reject("internal error; see the log")
 
 

@@ -16,6 +16,7 @@ from controller.apis.admin_apis import APIS, AdminApi
 from controller.apis.request import TIMEOUT_MS_MAX, KafkaRequest, refuse
 from controller.service import NotActive, Service
 from quorum.core.vocabulary import ReplicaId
+from quorum.log_events import LogEvent
 from quorum.ports import Clock
 from quorum.protocol import envelope
 from quorum.protocol.apis import ApiKey, api_name
@@ -142,7 +143,12 @@ class Router:
         except Exception:
             # One request must not end the node; the log has the cause.
             what = f"{api_name(request.api_key)} v{request.version}"
-            logger.exception("Failed to answer %s of %s", what, request.peer or request.host)
+            logger.exception(
+                "Failed to answer %s of %s",
+                what,
+                request.peer or request.host,
+                extra=LogEvent.REQUEST_FAILED.extra,
+            )
             message = "the controller failed; see its log"
             return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
         finally:

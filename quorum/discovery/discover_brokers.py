@@ -20,6 +20,7 @@ from quorum.discovery.gossip import (
     is_of_the_future,
 )
 from quorum.discovery.schedule import DiscoverySchedule
+from quorum.log_events import LogEvent
 from quorum.ports import Clock, HostPort
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
@@ -34,6 +35,7 @@ from quorum.transport.refusal_log import RefusalLog, printable
 from quorum.transport.security.client_log import SilentLog
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
+from quorum.version import VERSION as SOFTWARE_VERSION
 from quorum.version import version_of_peer
 
 logger = logging.getLogger("quorum")
@@ -125,7 +127,12 @@ class DiscoverBrokersService:
             )
             if self._discovery.failed(place, is_refused=is_refused):
                 what = "Node at %s takes no controllers, so it is not asked again: %s"
-                logger.info(what, Address(*place), printable(str(error)))
+                logger.info(
+                    what,
+                    Address(*place),
+                    printable(str(error)),
+                    extra=LogEvent.DISCOVERY_DECLINED.extra,
+                )
             elif isinstance(error, RequestFailed) and error.failure.cause is Cause.NOT_SERVED:
                 # It takes part in the quorum all the same.
                 self._tell(place, NO_DISCOVERY, logging.INFO)
@@ -158,7 +165,13 @@ class DiscoverBrokersService:
         """Log a message unless it repeats the last one of this address; "" stands for success."""
         if self._told.pop(place, "") != what and what:
             said = printable(what)
-            logger.log(level, "Discovery at %s failed: %s", Address(*place), said)
+            logger.log(
+                level,
+                "Discovery at %s failed: %s",
+                Address(*place),
+                said,
+                extra=LogEvent.DISCOVERY_FAILED.extra,
+            )
         if what:
             self._told[place] = what
             if len(self._told) > TOLD_MAX:
@@ -204,6 +217,7 @@ def write_response(response: DiscoverBrokersResponse) -> bytes:
         leader_epoch=response.epoch,
         is_founded=response.is_founded,
         replica_id=NO_REPLICA if response.answerer is None else response.answerer,
+        software_version=SOFTWARE_VERSION,
     )
 
 

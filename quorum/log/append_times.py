@@ -41,6 +41,7 @@ from quorum.log.filesystem import (
 )
 from quorum.log.segment import Segment, segment_base
 from quorum.log.segment_writer import Write
+from quorum.log_events import LogEvent
 
 SUFFIX: Final = ".appendtime"
 MAGIC: Final = b"MQAT"
@@ -228,7 +229,12 @@ class AppendTimeWriter:
         try:
             self._close()
         except OSError as error:
-            logger.warning("The append times in %s may be incomplete: %s", self._folder, error)
+            logger.warning(
+                "The append times in %s may be incomplete: %s",
+                self._folder,
+                error,
+                extra=LogEvent.APPEND_TIMES_FAILED.extra,
+            )
 
     def _close(self) -> None:
         if self._fd == _CLOSED:
@@ -312,4 +318,9 @@ class AppendTimeWriter:
             self._complained = True
             why = str(error) if isinstance(error, FileDamaged) else error.strerror or str(error)
             path = index_of(segment.path)
-            logger.warning("Append times cannot be stored in %s: %s", path, why)
+            logger.warning(
+                "Append times cannot be stored in %s: %s",
+                path,
+                why,
+                extra=LogEvent.APPEND_TIMES_FAILED.extra,
+            )

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias, TypeVar
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
 from quorum.histogram import DISK_SECONDS, NativeHistogram
 from quorum.log.filesystem import is_full
+from quorum.log_events import LogEvent
 from quorum.ports import DiskFull, Log, LogFailure
 
 T = TypeVar("T")
@@ -254,13 +255,17 @@ class DiskThread:
                     self._hand_over(failure)
                     return
                 if tries % _TRIES_PER_COMPLAINT == 0:
-                    logger.warning("%s. Retrying until there is room", failure)
+                    logger.warning(
+                        "%s. Retrying until there is room", failure, extra=LogEvent.DISK_FULL.extra
+                    )
                 tries += 1
                 self._tell_room(False)
                 if self._closing.wait(self._retry_seconds):
                     return
         if tries:
-            logger.info("The disk has space again; nothing was lost")
+            logger.info(
+                "The disk has space again; nothing was lost", extra=LogEvent.DISK_HAS_ROOM.extra
+            )
             self._tell_room(True)
         self._loop.call_soon_threadsafe(done, result)
 

@@ -94,6 +94,8 @@ class DiscoverBrokersResponse(_Response):
     is_founded: bool = field(metadata=_of("bool", tag=3), default=False)
     """True if the log has been begun."""
     replica_id: i32 = field(metadata=_of("int32", tag=4), default=i32(-1))
+    software_version: str = field(metadata=_of("string", tag=5), default="")
+    """The release of the node that answers, even if it advertises no address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

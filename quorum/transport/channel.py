@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from quorum.log_events import LogEvent
 from quorum.ports import HostPort
 from quorum.protocol.api_versions import negotiate
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange, api_name
@@ -272,7 +273,12 @@ class Channel:
         try:
             return exchange.body(version)
         except Exception as error:
-            logger.exception("cannot write %s v%d", api_name(exchange.api_key), version)
+            logger.exception(
+                "cannot write %s v%d",
+                api_name(exchange.api_key),
+                version,
+                extra=LogEvent.REQUEST_FAILED.extra,
+            )
             return Failure(Cause.UNSENDABLE, f"{type(error).__name__}: {error}")
 
     def _connect_when_due(self, now_ms: int) -> None:

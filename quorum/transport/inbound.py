@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, cast
 
+from quorum.log_events import LogEvent
 from quorum.protocol.api_versions import write_unsupported
 from quorum.protocol.apis import ApiKey, VersionRange, api_name
 from quorum.protocol.codec import header_flexibility
@@ -441,7 +442,12 @@ class InboundConnection(asyncio.BufferedProtocol):
             limit_ms = self._limits.large_request_ms_max
             self.give_up(f"a large request was not whole after {limit_ms} ms")
         elif self.is_open and now_ms - self._active_ms >= self._limits.idle_ms:
-            logger.info("%s: closed an idle connection from %s", self._terms.name, self.peer)
+            logger.info(
+                "%s: closed an idle connection from %s",
+                self._terms.name,
+                self.peer,
+                extra=LogEvent.CONNECTION_IDLE.extra,
+            )
             self._close()
 
     # What the session of SASL calls.

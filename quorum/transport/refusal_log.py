@@ -9,6 +9,8 @@ import logging
 from collections.abc import Callable, Hashable
 from typing import Final, NamedTuple
 
+from quorum.log_events import LogEvent
+
 logger = logging.getLogger("quorum")
 
 QUIET_MS: Final = 10_000
@@ -107,4 +109,13 @@ class RefusalLog:
             text += "; too many different refusals to log them all"
         more = f" (repeated {line.repeated} times since the last line)" if line.repeated else ""
         level = logging.ERROR if is_ours else logging.WARNING
-        logger.log(level, "%s: %s%s", self._name, printable(text), more, exc_info=is_ours or None)
+        event = LogEvent.REQUEST_FAILED if is_ours else LogEvent.PEER_REFUSED
+        logger.log(
+            level,
+            "%s: %s%s",
+            self._name,
+            printable(text),
+            more,
+            exc_info=is_ours or None,
+            extra=event.extra,
+        )

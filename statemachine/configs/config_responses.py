@@ -3,7 +3,7 @@
 Controllers and brokers describe from their own image, and a broker adds its own file.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from statemachine.configs.describe_configs import (
@@ -11,16 +11,26 @@ from statemachine.configs.describe_configs import (
     BrokerFile,
     ConfigEntry,
     describe_configs,
+    describe_loggers,
 )
 from statemachine.configs.quotas import QuotaFilter, matching_quotas, quota_key, quotas_of
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image, QuotaHolder
 from statemachine.security.rights import UNLIMITED, Access, config_right
 from statemachine.slices import SORTED_US, Slices, sort_in_slices
-from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, Resource
+from statemachine.vocabulary import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLUSTER_DEFAULT,
+    Resource,
+)
 
 MESSAGE_CHARACTERS_MAX: Final = 1_000
 """The length of an error message, which may quote the request; old versions have 16 bits for it."""
+
+
+LoggersOf = Callable[[str], Mapping[str, str] | str]
+NO_LOGGERS: Final = "this node has no loggers"
 
 
 def config_results(
@@ -29,16 +39,18 @@ def config_results(
     answering: BrokerFile = NO_BROKER,
     *,
     access: Access = UNLIMITED,
+    loggers_of: LoggersOf = lambda node: NO_LOGGERS,
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the results of a DescribeConfigs response, one for each resource asked for.
 
-    Each is as of the time at which it is taken.
+    Each is as of the time at which it is taken. `loggers_of` returns the log levels of a node, or
+    the reason why this one does not know them.
     """
     for asked in request.resources:
         resource = asked.resource_type, asked.resource_name
         right, name = config_right(*resource, alters=False)
         if access.may(right, name):
-            found = _configs_of(image, resource, answering)
+            found = _configs_of(image, resource, answering, loggers_of)
         else:
             found = Refusal(right.error, access.refusal(right, name))
         result = _error_fields(found if isinstance(found, Refusal) else None)
@@ -51,9 +63,14 @@ def config_results(
 
 
 def _configs_of(
-    image: Image, resource: Resource, answering: BrokerFile
+    image: Image, resource: Resource, answering: BrokerFile, loggers_of: LoggersOf
 ) -> tuple[ConfigEntry, ...] | Refusal:
     kind, name = resource
+    if kind == BROKER_LOGGER_RESOURCE:
+        levels = loggers_of(name)
+        if isinstance(levels, str):
+            return Refusal(Error.INVALID_REQUEST, levels)
+        return describe_loggers(levels)
     own = answering.broker
     is_of_another = kind == BROKER_RESOURCE and name not in (CLUSTER_DEFAULT, own)
     if is_of_another and own != NO_BROKER.broker:

@@ -41,6 +41,7 @@ class Source(IntEnum):
     ALL_BROKERS = 3
     FILE = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
     CLIENT_METRICS = 7
     GROUP = 8
 
@@ -76,6 +77,23 @@ class BrokerFile(Struct, frozen=True, gc=False):
 
 
 NO_BROKER: Final = BrokerFile()
+
+
+def describe_loggers(levels: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
+    """Return the log levels of the node that answers, in order of name (KIP-412)."""
+    return tuple(
+        ConfigEntry(
+            name=name,
+            value=level,
+            source=Source.BROKER_LOGGER,
+            is_read_only=False,
+            is_sensitive=False,
+            type=ConfigType.STRING,
+            synonyms=(Synonym(name, level, Source.BROKER_LOGGER),),
+            documentation=None,
+        )
+        for name, level in sorted(levels.items())
+    )
 
 
 def describe_configs(

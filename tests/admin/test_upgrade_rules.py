@@ -1,5 +1,7 @@
 """The next node of an upgrade, and the obstacles to its restart."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -8,21 +10,21 @@ from admin.client.upgrade_rules import UpgradeFacts, UpgradeNode, judge, order
 LEVELS = {"metadata.version": (15, 29)}
 
 
-def controller(id: int, version: str = "0.1.0", **fields: object) -> UpgradeNode:
+def controller(id: int, version: str = "0.1.0", **fields: Any) -> UpgradeNode:
     """A voter that has caught up."""
-    values = {"voter": True, "caught_up": True, "levels": LEVELS, **fields}
+    values: dict[str, Any] = {"voter": True, "caught_up": True, "levels": LEVELS, **fields}
     return UpgradeNode(id=id, role="controller", address=f"c{id}:9093", version=version, **values)
 
 
-def broker(id: int, version: str = "0.1.0", **fields: object) -> UpgradeNode:
+def broker(id: int, version: str = "0.1.0", **fields: Any) -> UpgradeNode:
     return UpgradeNode(
         id=id, role="broker", address=f"b{id}:9092", version=version, caught_up=True, **fields
     )
 
 
-def facts(*nodes: UpgradeNode, **fields: object) -> UpgradeFacts:
+def facts(*nodes: UpgradeNode, **fields: Any) -> UpgradeFacts:
     """The facts of a cluster at level 29, to be upgraded to 0.2.0."""
-    values: dict[str, object] = {"in_force": {"metadata.version": 29}, **fields}
+    values: dict[str, Any] = {"in_force": {"metadata.version": 29}, **fields}
     return UpgradeFacts(target="0.2.0", is_asked=True, nodes=nodes, **values)
 
 

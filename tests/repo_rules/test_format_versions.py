@@ -19,6 +19,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from admin.capabilities.needs import Role
 from admin.capabilities.registry import decode_request
 from admin.cli.profile_file import Profiles
 from admin.config import load
@@ -210,7 +211,7 @@ def _profiles(folder: Path) -> str:
 def _tokens(folder: Path) -> str:
     """A token whose new field would limit it lets nobody in here."""
     path = folder / "tokens"
-    tokens.create(path, "ci", tokens.Role.VIEWER, "User:ci")
+    tokens.create(path, "ci", Role.VIEWER, "User:ci")
     line = json.loads(path.read_text())
     path.write_text(json.dumps({**line, "expires": "2027-01-01"}) + "\n")
     found, invalid = tokens.read(path)

@@ -14,7 +14,7 @@ from tests.support.tree import ROOT
 
 PAGES: Final = {
     name: (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("operating", "troubleshooting", "upgrading")
+    for name in ("operating", "troubleshooting", "upgrading", "logging")
 }
 CODE: Final = [code for text in PAGES.values() for code in re.findall(r"`([^`]+)`", text)]
 COMMAND_LINES: Final = sorted(

@@ -23,6 +23,7 @@ from admin.http.events.resources import NO_NEWS, Resource, sample
 from admin.http.gateway import Gateway
 from controller.service import NotActive
 from quorum.core.vocabulary import Offset
+from quorum.log_events import LogEvent
 from quorum.metadata_loader import next_records
 from quorum.ports import OffsetOutOfRange
 from statemachine.records.codec import decode
@@ -147,7 +148,11 @@ class EventHub:
                 await self._write_all(watched)
                 await asyncio.sleep(max(PAUSE_SECONDS, self.streams / WRITES_PER_SECOND_MAX))
         except Exception:
-            logger.exception("failed to read %s for its streams", watched.resource.path)
+            logger.exception(
+                "failed to read %s for its streams",
+                watched.resource.path,
+                extra=LogEvent.REQUEST_FAILED.extra,
+            )
             self._end_all(watched, "the controller failed; see its log")
         finally:
             self._watched.pop((watched.resource.path, watched.move_id), None)
@@ -168,7 +173,10 @@ class EventHub:
                 self._news = await ask_leader(self._gateway, watchers[0].caller)
                 await asyncio.sleep(REPORT_SECONDS)
         except Exception:
-            logger.exception("failed to ask the leader for the event streams")
+            logger.exception(
+                "failed to ask the leader for the event streams",
+                extra=LogEvent.REQUEST_FAILED.extra,
+            )
         finally:
             self._news, self._reporting = NO_NEWS, None
 

@@ -7,6 +7,8 @@ log of the node that was refused.
 import logging
 from typing import Final
 
+from quorum.log_events import LogEvent
+
 logger = logging.getLogger("security")
 
 ADDRESSES_MAX: Final = 256
@@ -29,12 +31,21 @@ class ClientLog:
         self._failures[address] = reason
         if len(self._failures) > ADDRESSES_MAX:
             del self._failures[next(iter(self._failures))]
-        logger.warning("No secure connection to %s: %s", address, reason)
+        logger.warning(
+            "No secure connection to %s: %s",
+            address,
+            reason,
+            extra=LogEvent.CONNECTION_INSECURE.extra,
+        )
 
     def succeeded(self, address: str) -> None:
         """Log the end of a failure, if there was one."""
         if self._failures and self._failures.pop(address, None) is not None:
-            logger.info("The connection to %s is secure again", address)
+            logger.info(
+                "The connection to %s is secure again",
+                address,
+                extra=LogEvent.CONNECTION_SECURE.extra,
+            )
 
 
 class SilentLog(ClientLog):

@@ -18,6 +18,7 @@ from typing import Any, Final
 import jwt
 import orjson
 
+from quorum.log_events import LogEvent
 from quorum.protocol.principal import USER, KafkaPrincipal
 from quorum.transport.security.mechanisms import (
     OAUTHBEARER,
@@ -137,7 +138,11 @@ class KeySource:
             if self._fetched_ms is None:
                 self._failed = self._clock_ms(), error
                 raise
-            logger.warning("Still using the keys fetched before: %s", error)
+            logger.warning(
+                "Still using the keys fetched before: %s",
+                error,
+                extra=LogEvent.KEYS_NOT_FETCHED.extra,
+            )
         self._failed, self._fetched_ms = None, self._clock_ms()
 
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from quorum.log_events import LogEvent
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange, api_name
 from quorum.protocol.codec import decode_request, response_body
@@ -252,7 +253,11 @@ class ServerSession:
             return
         except Exception:
             # A fault of a mechanism lets nobody in, and ends one connection only.
-            logger.exception("An authentication of %s failed", self._connection.peer)
+            logger.exception(
+                "An authentication of %s failed",
+                self._connection.peer,
+                extra=LogEvent.REQUEST_FAILED.extra,
+            )
             self._step = None
             self._fail(AuthenticationFailed("the mechanism failed; see the log"), request)
             return

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from quorum.clocks import wall_ms
+from quorum.log_events import LogEvent
 from quorum.protocol.principal import ANONYMOUS, USER, KafkaPrincipal
 from quorum.transport.address import HANDSHAKE_SECONDS_MAX
 from quorum.transport.security.principal_mapping import Rule, map_subject, subject_of
@@ -188,12 +189,17 @@ class _Contexts:
                 raise
             # Tried again once the files change again.
             self._versions = versions
-            logger.warning("Still using the certificates loaded before: %s", error)
+            logger.warning(
+                "Still using the certificates loaded before: %s",
+                error,
+                extra=LogEvent.CERTIFICATE_NOT_LOADED.extra,
+            )
             return self._context
         if self._context is not None:
             logger.info(
                 "Loaded certificates again for new connections: %s",
                 ", ".join(str(each) for each in self._settings.pems if each.path is not None),
+                extra=LogEvent.CERTIFICATE_LOADED.extra,
             )
         self._versions, self._context = versions, built
         if self._is_node:

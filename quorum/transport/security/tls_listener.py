@@ -14,6 +14,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from quorum.log_events import LogEvent
 from quorum.transport.address import (
     HANDSHAKE_SECONDS_MAX,
     SHUTDOWN_SECONDS_MAX,
@@ -162,7 +163,11 @@ class TlsListener:
             except OSError as error:
                 if error.errno not in _OUT_OF_DESCRIPTORS:
                     raise
-                logger.error("Accepting no connections for a moment: %s", error.strerror)
+                logger.error(
+                    "Accepting no connections for a moment: %s",
+                    error.strerror,
+                    extra=LogEvent.CONNECTIONS_PAUSED.extra,
+                )
                 self._accept_nobody()
                 self._pause = self._loop.call_later(NO_DESCRIPTOR_SECONDS, self._accept_again)
                 return
@@ -265,7 +270,11 @@ class TlsListener:
         if self._of_address[host] <= 0:
             del self._of_address[host]
         if not handshake.cancelled() and handshake.exception() is not None:
-            logger.error("A TLS handshake failed", exc_info=handshake.exception())
+            logger.error(
+                "A TLS handshake failed",
+                exc_info=handshake.exception(),
+                extra=LogEvent.REQUEST_FAILED.extra,
+            )
         if self._pause is None:
             self._accept_again()
 

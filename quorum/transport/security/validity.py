@@ -8,6 +8,7 @@ from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from quorum.log_events import LogEvent
 from quorum.transport.security.principal_mapping import subject_of_certificate
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class ValidityWarnings:
             self._told[line, version] = None
             if len(self._told) > _TOLD_MAX:
                 self._told.popitem(last=False)
-            logger.warning("%s", line)
+            logger.warning("%s", line, extra=LogEvent.CERTIFICATE_EXPIRING.extra)
 
 
 def _fault(certificate: "Certificate", now: datetime) -> str | None:

@@ -102,7 +102,7 @@ async def test_everything_else_that_has_configurations_is_described_too(tmp_path
 
 @pytest.mark.parametrize(
     ("kind", "name", "code"),
-    [(TOPIC, "u", 3), (BROKER, "2", 42), (LOGGER, "1", 42), (64, "x", 35), (GROUP, "", 42)],
+    [(TOPIC, "u", 3), (BROKER, "2", 42), (LOGGER, "2", 42), (64, "x", 35), (GROUP, "", 42)],
 )
 async def test_a_resource_that_cannot_be_described_is_refused(
     tmp_path: Path, kind: int, name: str, code: int
