@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -16,6 +15,7 @@ from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import log_dir
 from controller.quorum_description import LeadTransfer
 from tests.controller.logs import folded
+from tests.process.change_load import Load, now
 from tests.process.controller_processes import log_of, three
 from tests.process.test_controllers import leader_of
 from tests.support.broker_requests import joined
@@ -32,48 +32,6 @@ TRANSFERS: Final = 5
 TEST_SECONDS_MAX: Final = 120
 BETWEEN: Final = 40
 """Writes that are acknowledged between two transfers, at least."""
-
-
-def now() -> float:
-    """Seconds of the loop's clock."""
-    return asyncio.get_running_loop().time()
-
-
-@dataclass
-class Load:
-    """Topics that were acknowledged, and when."""
-
-    topics: list[str] = field(default_factory=list)
-    moments: list[float] = field(default_factory=list)
-    more: asyncio.Condition = field(default_factory=asyncio.Condition)
-
-    async def write(self, cluster: LocalCluster, writer: int) -> None:
-        """Create topics until it is cancelled; through every change of the leader."""
-        async with AdminClient(cluster.controllers, is_controller=True) as client:
-            count = 0
-            while True:
-                name = f"of-{writer}-{count}"
-                await client.create_topic(name, assignments={0: [101]})
-                count += 1
-                self.topics.append(name)
-                self.moments.append(now())
-                async with self.more:
-                    self.more.notify_all()
-
-    async def acknowledge(self, count: int) -> None:
-        """Return once so many more writes are acknowledged."""
-        enough = len(self.topics) + count
-        async with self.more:
-            await self.more.wait_for(lambda: len(self.topics) >= enough)
-
-    def pause_ms(self, since: float, until: float) -> float:
-        """The longest time without an acknowledgement that overlaps these moments."""
-        gaps = [
-            (after - before) * 1_000
-            for before, after in pairwise(self.moments)
-            if after >= since and before <= until
-        ]
-        return max(gaps, default=0.0)
 
 
 async def test_transfers_under_load_lose_nothing_and_need_no_election_timeout(
