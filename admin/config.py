@@ -13,6 +13,7 @@ from typing import Any, Final, assert_never
 
 from admin.http.limits import HttpLimits
 from admin.properties import InvalidProperties, read_properties
+from admin.scrubber import Scrubber
 from admin.security_settings import SecuritySettings, client_security, listener_security
 from admin.settings import (
     BY_ENVIRONMENT,
@@ -249,6 +250,7 @@ class Config:
     """The names of the listeners that do not wait for the ACLs."""
     settings: Mapping[str, str]
     """The settings as they were given, without secrets."""
+    scrubber: Scrubber
     log: LogConfig
 
     @property
@@ -388,8 +390,14 @@ def _controller(values: Mapping[str, Any], given: Mapping[str, Given]) -> Config
         authorizer=_authorizer(values),
         early_listeners=_early_listeners(values, listeners),
         settings=shown_settings(given),
+        scrubber=scrubber_of(given),
         log=_log(values),
     )
+
+
+def scrubber_of(given: Mapping[str, Given]) -> Scrubber:
+    """Return a scrubber that knows the secrets among these settings."""
+    return Scrubber(one.text for one in given.values() if one.setting.kind.is_secret)
 
 
 def shown_settings(given: Mapping[str, Given]) -> Mapping[str, str]:

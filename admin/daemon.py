@@ -22,6 +22,7 @@ from admin.http.app import make_app
 from admin.http.gateway import Gateway
 from admin.http.start import http_exposures, listen_http
 from admin.monitoring.controller_monitor import ControllerMonitor
+from admin.monitoring.exposition import text_of
 from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
 from controller.apis.router import Router
@@ -29,7 +30,7 @@ from controller.authorization import ControllerAuthorization, Loaded, authorizat
 from controller.event_queue import Later
 from controller.quorum_controller import QuorumController
 from controller.registration import ControllerRegistrationManager
-from controller.service import Service, TopicDefaults
+from controller.service import Host, Service, TopicDefaults
 from quorum.bootstrap import Opened, open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.driver import FAREWELL_SECONDS_MAX
@@ -166,6 +167,7 @@ async def _listen(
         tokens=config.tokens,
         authorization=rights,
         audit_log=audit_log,
+        host=Host(settings=config.settings, scrub=config.scrubber.scrub),
     )
     router = Router(service, clock=monotonic_ms, security=config.quorum.security)
     parts.push_async_callback(router.close)
@@ -184,6 +186,11 @@ async def _listen(
     if http is not None:
         gateway = Gateway(service, router, security=config.quorum.security)
         monitor = ControllerMonitor(service, opened, server)
+
+        async def metrics() -> bytes:
+            return text_of(await monitor.samples())
+
+        service.host.metrics = metrics
         await listen_http(
             http,
             lambda access: make_app(gateway, access, http.limits, monitor),

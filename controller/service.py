@@ -7,8 +7,8 @@ state has its offset.
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -123,6 +123,18 @@ class CapabilityHandler(Protocol):
         ...
 
 
+@dataclass(slots=True, kw_only=True)
+class Host:
+    """The process around a node, as its owner describes it for a bug report."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The settings as they were given, without secrets."""
+    scrub: Callable[[str], str] = str
+    """Returns a text without the secrets of this node."""
+    metrics: Callable[[], Awaitable[bytes]] | None = None
+    """Returns the metrics as text; None where nobody can scrape them."""
+
+
 class Service:
     """Commands and queries of one controller node."""
 
@@ -139,8 +151,10 @@ class Service:
         tokens: DelegationTokenConfig = NO_TOKENS,
         authorization: ControllerAuthorization | None = None,
         audit_log: AuditLog | None = None,
+        host: Host | None = None,
     ) -> None:
         """Without `authorization` everybody may do everything."""
+        self.host = host or Host()
         self.controller = controller
         self.quorum = quorum
         self._cluster = cluster

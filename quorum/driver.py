@@ -264,13 +264,17 @@ class Quorum:
                 self._leader_watch.set_result(None)
 
     def _tell_voters(self) -> None:
-        """Log the voters that the log has added and removed since the last turn."""
+        """Log the voters that the log has added and removed since the last turn.
+
+        A voter whose directory has become known is the same one.
+        """
         before, self._voters_known = self._voters_known, self.node.voters
-        for each in self._voters_known:
-            if not before.has(each.key):
+        now = self._voters_known
+        for each in now:
+            if not any(known.is_(each.key) for known in before):
                 logger.info("%s is a voter now", each.key.text, extra=LogEvent.VOTER_ADDED.extra)
         for each in before:
-            if not self._voters_known.has(each.key):
+            if not any(each.is_(known.key) for known in now):
                 logger.info("%s votes no more", each.key.text, extra=LogEvent.VOTER_REMOVED.extra)
 
     def _arm(self, loop: asyncio.AbstractEventLoop, deadline_ms: int | None) -> None:

@@ -25,6 +25,7 @@ from admin.capabilities import (
     quotas,
     reassignments,
     snapshots,
+    support,
     topics,
     users,
 )
@@ -63,6 +64,7 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
             quorum,
             snapshots,
             loggers,
+            support,
             operations,
             health,
         )

@@ -34,6 +34,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "consume": ("records:consume", "Read the records of a topic as lines."),
         "upgrade": ("upgrade", "Say which node to upgrade next, and whether it is safe now."),
         "doctor": ("doctor", "Say what is wrong with a cluster or a node, and what mends it."),
+        "support-bundle": ("support_bundle", "Write one archive for a bug report, no secrets."),
         "snapshots": ("snapshots", "List and take snapshots of the metadata log."),
         "backup": ("backup", "Back up the metadata of a running cluster; list, verify backups."),
         "restore": ("restore", "Found a cluster from a backup."),

@@ -1,7 +1,7 @@
 """The facts about a running cluster for `upgrade_rules`: every node is asked itself."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -11,8 +11,8 @@ from admin.capabilities.health import DescribeHealth, Health, Server
 from admin.capabilities.paging import every_page
 from admin.capabilities.quorum import NodeAddress
 from admin.client.admin_client import AdminClient
-from admin.client.upgrade_rules import CAUGHT_UP_MS, UpgradeFacts, UpgradeNode
-from admin.faults import AdminError, Incompatible, Unauthenticated
+from admin.client.upgrade_rules import CAUGHT_UP_MS, UpgradeFacts, UpgradeNode, order
+from admin.faults import AdminError, Incompatible, Refused, Unauthenticated
 from admin.monitoring.health_rules import Rule, Severity
 from quorum.transport.address import Address
 from quorum.version import VERSION
@@ -41,8 +41,9 @@ async def upgrade_facts(client: AdminClient, connect: Connect, target: str | Non
     of_brokers = {each.broker_id: each for each in brokers}
     controllers = [each for each in servers.values() if each.id not in of_brokers]
     asked = [_controller(each, gossip.get(each.id), connect) for each in controllers]
-    asked += [_broker(client, each, gossip.get(each.broker_id), connect) for each in brokers]
+    asked += [_broker(each, gossip.get(each.broker_id), connect) for each in brokers]
     nodes = await asyncio.gather(*asked)
+    nodes = [each async for each in _with_safety(client, nodes, target or VERSION)]
     features = await client.describe_features()
     return UpgradeFacts(
         target=target or VERSION,
@@ -55,6 +56,26 @@ async def upgrade_facts(client: AdminClient, connect: Connect, target: str | Non
         unhealthy=list(_unhealthy(health)),
         voters_change=bool(quorum.target_voters),
     )
+
+
+async def _with_safety(
+    client: AdminClient, nodes: Sequence[UpgradeNode], target: str
+) -> AsyncIterator[UpgradeNode]:
+    """Yield the nodes; whether a broker may stop is asked for the next one alone: it takes long."""
+    first = next((each for each in order(nodes) if each.version != target), None)
+    for each in nodes:
+        if each is first and each.role == "broker":
+            try:
+                found = await client.ask(SafeToStop(broker_ids=(each.id,)))
+            except Refused as error:
+                yield replace(each, unsafe=str(error))
+                continue
+            if not found.safe:
+                count = found.partitions_hurt
+                reason = f"without {each.name}, {count} partitions have too few copies in sync"
+                yield replace(each, unsafe=reason)
+                continue
+        yield each
 
 
 def _unhealthy(health: Health) -> Iterable[tuple[str, str]]:
@@ -81,10 +102,7 @@ async def _controller(server: Server, known: NodeAddress | None, connect: Connec
     return await _asked(node, known.address, connect, is_controller=True)
 
 
-async def _broker(
-    client: AdminClient, broker: Broker, known: NodeAddress | None, connect: Connect
-) -> UpgradeNode:
-    safety = await client.ask(SafeToStop(broker_ids=(broker.broker_id,)))
+async def _broker(broker: Broker, known: NodeAddress | None, connect: Connect) -> UpgradeNode:
     places = [Address(each.host, each.port) for each in broker.endpoints]
     # Its listener among the brokers is the one that it advertises.
     place = places[0] if known is None and places else None if known is None else known.address
@@ -93,7 +111,6 @@ async def _broker(
         role="broker",
         address=str(place or "an unknown address"),
         caught_up=broker.state == "alive",
-        unsafe_partitions=safety.partitions_hurt,
     )
     return node if place is None else await _asked(node, place, connect, is_controller=False)
 

@@ -33,9 +33,9 @@ class UpgradeNode(Struct, frozen=True, kw_only=True):
     caught_up: Annotated[bool, Meta(description="Of a replica of the log or a live broker")] = False
     levels: dict[str, tuple[int, int]] = {}
     """The levels of features that it supports."""
-    unsafe_partitions: Annotated[
-        int, Meta(description="Partitions that lack a copy while the broker is away")
-    ] = 0
+    unsafe: Annotated[
+        str | None, Meta(description="Why the broker may not stop; null: it may, or is not next")
+    ] = None
 
     @property
     def name(self) -> str:
@@ -126,12 +126,7 @@ def restart_refusal(node: UpgradeNode, facts: UpgradeFacts) -> str | None:
     A quorum of one or two voters has no majority without one of them, whenever it is restarted.
     """
     if node.role != "controller":
-        if node.unsafe_partitions:
-            return (
-                f"without {node.name}, {node.unsafe_partitions} partitions have too few copies in "
-                "sync"
-            )
-        return None
+        return node.unsafe
     voters = [each for each in facts.nodes if each.voter]
     majority = len(voters) // 2 + 1
     if not node.voter or len(voters) <= 2:

@@ -1,6 +1,7 @@
 """Clients that create topics one after the other, and note when each was acknowledged."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -11,6 +12,10 @@ from admin.tools.local_cluster import LocalCluster
 def now() -> float:
     """Seconds of the loop's clock."""
     return asyncio.get_running_loop().time()
+
+
+async def at_once(_begun: float) -> None:
+    """Begin the next one at once."""
 
 
 @dataclass
@@ -24,10 +29,12 @@ class Load:
     more: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def write(
-        self, cluster: LocalCluster, writer: int, *, interval_seconds: float = 0.0
+        self, cluster: LocalCluster, writer: int, pace: Callable[[float], Awaitable[None]] = at_once
     ) -> None:
-        """Create topics until it is cancelled, one in each interval at most; through every change
-        of the leader."""
+        """Create topics until it is cancelled; through every change of the leader.
+
+        `pace` is awaited after each one, with the moment at which it began.
+        """
         async with AdminClient(cluster.controllers, is_controller=True) as client:
             count = 0
             while True:
@@ -40,7 +47,7 @@ class Load:
                 self.latencies.append(self.moments[-1] - begun)
                 async with self.more:
                     self.more.notify_all()
-                await asyncio.sleep(max(0.0, begun + interval_seconds - now()))
+                await pace(begun)
 
     async def acknowledge(self, count: int) -> None:
         """Return once so many more writes are acknowledged."""
