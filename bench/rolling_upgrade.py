@@ -39,12 +39,14 @@ INTERVAL_SECONDS: Final = 0.02
 BETWEEN: Final = 100
 """Writes that are acknowledged between two restarts, at least."""
 MUST_MS: Final = 500
+ASK_MS: Final = 500
+"""The time for one node to answer: the broker of the load never does."""
 AIM_MS: Final = 200
 
 
 def connect(address: Address, is_controller: bool) -> AdminClient:
     """Return a client of one node."""
-    return AdminClient([address], is_controller=is_controller)
+    return AdminClient([address], is_controller=is_controller, timeout_ms=ASK_MS)
 
 
 async def report(client: AdminClient) -> UpgradeReport:

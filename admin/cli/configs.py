@@ -67,7 +67,7 @@ async def describe(
     target = await _at_node(target, broker, logger)
     async with target.client() as client:
         found = await client.describe_configs(kind, name)
-    asked = {"topic": topic, "broker_logger": logger}
+    asked: dict[str, str | int | None] = {"topic": topic, "broker_logger": logger}
     whose = {key: value for key, value in asked.items() if value is not None}
     whose = whose or {"broker": broker}
     data = {**whose, "configs": [asdict(each) for each in found]}
