@@ -18,7 +18,7 @@ EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
         "local stop": "metaquorum local stop --dir /tmp/mq",
         "demo": "metaquorum demo --once",
         "upgrade check": "metaquorum upgrade check",
-        "support-bundle": "metaquorum support-bundle --dir /tmp/mq",
+        "support-bundle": "metaquorum support-bundle --file bundle.tar.gz",
         "metadata-quorum describe": "metadata-quorum describe --status",
         "metadata-quorum alter": "metadata-quorum alter --voters 4,5,6",
         "metadata-quorum add-controller": ("metadata-quorum add-controller --controller-id 4"),

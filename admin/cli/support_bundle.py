@@ -39,17 +39,19 @@ async def command(target: Target, folders: Sequence[Path], file: Path | None) ->
     """
     from admin.tools.support_bundle import Bundle, BundleError, add_folders
 
-    if not folders and not (target.servers or target.controllers):
-        raise click.UsageError("give --dir, or the nodes to ask: --bootstrap-controller host:port")
+    asks = bool(target.servers or target.controllers) or not folders
+    addresses = target.addresses if asks else ()
     bundle = Bundle()
     try:
         add_folders(bundle, folders)
     except BundleError as error:
         raise click.ClickException(str(error)) from None
-    if target.servers or target.controllers:
+    if asks:
         await _ask(target, bundle)
+    if not bundle.files:
+        raise click.ClickException(f"there is nothing to write: {'; '.join(bundle.missing)}")
     path = file or Path(time.strftime("metaquorum-support-%Y%m%dT%H%M%SZ.tar.gz", time.gmtime()))
-    source = ", ".join([*map(str, folders), *map(str, target.servers or target.controllers or ())])
+    source = ", ".join(map(str, (*folders, *addresses)))
     try:
         bundle.write(path, source)
     except FileExistsError:

@@ -36,7 +36,7 @@ def found(line: str) -> tuple[click.Command, list[str]]:
     program, *words = split(line)
     command = load(program if program in GROUPS else words.pop(0))
     while isinstance(command, click.Group):
-        if command.invoke_without_command and words[0] not in command.commands:
+        if command.invoke_without_command and (not words or words[0] not in command.commands):
             break
         name = words.pop(0)
         assert name in command.commands, f"{line}: there is no command {name}"

@@ -59,10 +59,20 @@ async def test_a_cluster_gives_a_bundle_of_every_controller(tmp_path: Path) -> N
         assert "exists: name a new file" in again.stderr
 
 
-async def test_nobody_at_the_address_is_a_sentence_in_the_bundle(tmp_path: Path) -> None:
-    path = tmp_path / "bundle.tar.gz"
+async def test_a_cluster_that_does_not_answer_is_a_sentence_beside_a_folder(
+    tmp_path: Path,
+) -> None:
+    """Without the folder there would be nothing to write."""
+    path, data = tmp_path / "bundle.tar.gz", tmp_path / "data"
+    data.mkdir()
+    (data / "meta.properties").write_text("version=1\nnode.id=1\n")
     words = ["support-bundle", "--file", str(path), "--bootstrap-controller", "127.0.0.1:1"]
-    found = await asyncio.to_thread(CliRunner().invoke, group, [*words, "--timeout", "300ms"])
+    words += ["--timeout", "300ms"]
+    alone = await asyncio.to_thread(CliRunner().invoke, group, words)
+    assert alone.exit_code == Exit.FAILED
+    assert "there is nothing to write: health: " in alone.stderr
+    assert not path.exists()
+    found = await asyncio.to_thread(CliRunner().invoke, group, [*words, "--dir", str(data)])
     assert found.exit_code == Exit.NOT_FINISHED
     assert "Missing: health: " in found.stderr
     assert path.exists()
