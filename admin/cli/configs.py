@@ -67,9 +67,11 @@ async def describe(
     target = await _at_node(target, broker, logger)
     async with target.client() as client:
         found = await client.describe_configs(kind, name)
-    asked: dict[str, str | int | None] = {"topic": topic, "broker_logger": logger}
-    whose = {key: value for key, value in asked.items() if value is not None}
-    whose = whose or {"broker": broker}
+    whose: dict[str, str | int | None] = {"broker": broker}
+    if topic is not None:
+        whose = {"topic": topic}
+    elif logger is not None:
+        whose = {"broker_logger": logger}
     data = {**whose, "configs": [asdict(each) for each in found]}
     none = "No configurations are set."
     show(found, output, lambda found: columns(found, _CONFIGS), lambda _: data, none=none)
