@@ -41,12 +41,13 @@ from controller.move_requests import OngoingReassignment
 from controller.quorum_description import QuorumDescription
 from quorum.core.reconfiguration import NOT_DONE
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaKey, uuid_to_text
+from quorum.discovery.gossip import version_of_peer
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Consistency, Extension
 from quorum.transport.address import Address
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
-from quorum.version import SOFTWARE_NAME, VERSION, version_of_peer
+from quorum.version import SOFTWARE_NAME, VERSION
 from statemachine.commands import ConfigOperation, UpgradeType
 from statemachine.vocabulary import TOPIC_RESOURCE
 

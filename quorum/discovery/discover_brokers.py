@@ -18,6 +18,7 @@ from quorum.discovery.gossip import (
     DiscoverBrokersResponse,
     impossible,
     is_of_the_future,
+    version_of_peer,
 )
 from quorum.discovery.schedule import DiscoverySchedule
 from quorum.log_events import LogEvent
@@ -36,7 +37,6 @@ from quorum.transport.security.client_log import SilentLog
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
 from quorum.version import VERSION as SOFTWARE_VERSION
-from quorum.version import version_of_peer
 
 logger = logging.getLogger("quorum")
 

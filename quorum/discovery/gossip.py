@@ -22,6 +22,9 @@ ADVERTISEMENTS_MAX: Final = OBSERVERS_MAX
 HOST_CHARACTERS_MAX: Final = 255
 """Characters of a host name (RFC 1035)."""
 
+VERSION_CHARACTERS_MAX: Final = 64
+"""Of the release that a node names."""
+
 BOOT_TIMESTAMP_MAX: Final = 2**62
 """As milliseconds far beyond any clock; leaves half of the 63 bits for later boots."""
 
@@ -97,6 +100,12 @@ class DiscoverBrokersResponse:
     """True if its log has records: the quorum has had a leader."""
     answerer: ReplicaId | None = None
     """The answering node, whose address is among `brokers`; None if it advertises none."""
+
+
+def version_of_peer(text: str | None) -> str:
+    """Return the release that another node names, or "" for none and for what is no version."""
+    is_one = bool(text) and len(text or "") <= VERSION_CHARACTERS_MAX
+    return text if text and is_one and text.isascii() and text.isprintable() else ""
 
 
 def is_of_the_future(advertisement: Advertisement, wall_ms: int) -> bool:

@@ -6,7 +6,8 @@ import tomllib
 
 import pytest
 
-from quorum.version import VERSION, VERSION_CHARACTERS_MAX, version_of_peer
+from quorum.discovery.gossip import VERSION_CHARACTERS_MAX, version_of_peer
+from quorum.version import VERSION
 from tests.support.tree import ROOT
 
 
