@@ -137,7 +137,7 @@ def _summary(what: str | _Place, left_out: int) -> logging.LogRecord:
     name = what if isinstance(what, str) else f"the line at {what[0]}:{what[1]}"
     words = "%d more lines of %s were left out"
     record = logging.LogRecord(
-        "process", logging.WARNING, __file__, 0, words, (left_out, name), None
+        "process", logging.WARNING, "", 0, words, (left_out, name), None
     )
     record.event = LogEvent.LINES_LEFT_OUT.event
     return record

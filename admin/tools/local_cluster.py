@@ -23,7 +23,7 @@ from typing import IO, Any, Final
 from admin.client.admin_client import AdminClient
 from admin.client.command_config import NO_CONFIG, ClientConfig
 from admin.faults import AdminError, Unauthenticated
-from admin.own_code import own_command, with_own_code
+from admin.own_code import FOLDER, own_command, with_own_code
 from admin.settings import ENVIRONMENT_PREFIX, SETTINGS, Role
 from admin.tools import kafka_brokers
 from admin.tools.certificates import write_new

@@ -19,6 +19,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from admin.backup.manifest import decode_manifest
 from admin.capabilities.needs import Role
 from admin.capabilities.registry import decode_request
 from admin.cli.profile_file import Profiles
@@ -219,6 +220,10 @@ def _tokens(folder: Path) -> str:
     return str(invalid)
 
 
+def _manifest(_: Path) -> str:
+    return _raised(lambda: decode_manifest(b'{"format": 2}', "a manifest"))
+
+
 def _plan(_: Path) -> str:
     return _raised(lambda: parse_plan('{"version": 2, "partitions": []}'))
 
@@ -395,6 +400,12 @@ FORMATS: Final = (
         version="the fields",
         newer=_tokens,
         says=f"tokens:1 is no token that metaquorum {VERSION} can read",
+    ),
+    Format(
+        name="manifests of backups",
+        version="1",
+        newer=_manifest,
+        says="its format is 2, this program reads 1",
     ),
     Format(
         name="plans of moves",
