@@ -57,9 +57,12 @@ class Broker(Answer, frozen=True, kw_only=True):
     broker_id: BrokerId
     broker_epoch: int
     implementation: Annotated[
-        Implementation,
-        Meta(description="embedded: a broker of metaquorum; kafka: any other"),
-    ]
+        Implementation | None,
+        Meta(
+            description="embedded: a broker of metaquorum; kafka: any other; null: the node that "
+            "answers does not say"
+        ),
+    ] = None
     state: BrokerState
     cordoned: Annotated[
         bool, Meta(description="True if an operator has cordoned it: it gets no new replicas")

@@ -74,8 +74,18 @@ class Route:
         )
 
 
-class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The request of a capability, answered with an `A_co`."""
+class Request(
+    Struct,
+    Generic[A_co],
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
+    """The request of a capability, answered with an `A_co`.
+
+    An older node refuses a field that it does not know. So one that has its default is not sent.
+    """
 
     NAME: ClassVar[str]
     """The name of the capability on the wire and in the reference."""
@@ -168,7 +178,10 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """The answer of a capability; its fields are named as in JSON."""
+    """The answer of a capability; its fields are named as in JSON.
+
+    A field that a later release adds has a default: a node of the release before does not send it.
+    """
 
 
 class Result(Answer, frozen=True, kw_only=True):

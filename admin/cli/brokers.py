@@ -206,7 +206,7 @@ _BROKERS: Final["Columns[Broker]"] = {
     "State": lambda broker: broker.state,
     "Cordoned": lambda broker: _cordons(broker),
     "Rack": lambda broker: "-" if broker.rack is None else broker.rack,
-    "Implementation": lambda broker: broker.implementation,
+    "Implementation": lambda broker: broker.implementation or "-",
     "Replicas": lambda broker: broker.replicas,
     "InSync": lambda broker: broker.in_sync,
     "Leaders": lambda broker: broker.leaders,

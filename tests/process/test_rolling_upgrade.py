@@ -1,8 +1,12 @@
 """A cluster upgraded from a past commit to this one and back, node by node, under load."""
 
 import asyncio
+import json
 import logging
+import os
 import random
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +26,7 @@ from tests.process.test_controllers import leader_of
 from tests.process.test_lead_transferred import check_nothing_is_lost
 from tests.support.broker_requests import joined
 from tests.support.kafka_client import kafka_client
+from tests.support.tree import ROOT
 
 logger = logging.getLogger(__name__)
 
@@ -33,13 +38,18 @@ BETWEEN: Final = 40
 TEST_SECONDS_MAX: Final = 300
 
 
+def past_code(folder: Path) -> Path:
+    """The tree of the past commit; skips the test where there is no history."""
+    try:
+        return past_tree(folder / "past")
+    except NoHistory as reason:
+        pytest.skip(str(reason))
+
+
 @asynccontextmanager
 async def of_the_past(folder: Path) -> AsyncIterator[LocalCluster]:
     """Controllers 1, 2 and 3, which run the past commit."""
-    try:
-        tree = past_tree(folder / "past")
-    except NoHistory as reason:
-        pytest.skip(str(reason))
+    tree = past_code(folder)
     wanted = Wanted(controllers=3, brokers=0, base_port=0)
     plan = settle(folder / "cluster", wanted, random.Random(str(folder)))
     settings = {"broker.session.timeout.ms": str(SILENCE_MS)}
@@ -82,3 +92,45 @@ async def test_a_rolling_upgrade_and_the_way_back_lose_nothing(tmp_path: Path) -
         logger.info("longest pauses, ms: %s", {name: round(ms) for name, ms in pauses.items()})
         assert await cluster.stop() == ()
         check_nothing_is_lost(cluster, load)
+
+
+ANSWERS: Final = """
+import json
+from msgspec.json import schema_components
+from admin.capabilities.registry import CAPABILITIES
+from admin.capabilities.schema import answer_type
+
+print(json.dumps({
+    name: {
+        part: [list(fields.get("properties", {})), fields.get("required", [])]
+        for part, fields in schema_components([answer_type(kind)])[1].items()
+    }
+    for name, kind in CAPABILITIES.items()
+}))
+"""
+"""A program that prints the fields of each answer, and those that must be there."""
+
+
+async def answers(tree: Path) -> dict[str, dict[str, tuple[list[str], list[str]]]]:
+    """The answers of the code in this tree."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-c", ANSWERS),
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        stdout=PIPE,
+    )
+    said, _ = await process.communicate()
+    assert process.returncode == 0
+    found: dict[str, dict[str, tuple[list[str], list[str]]]] = json.loads(said)
+    return found
+
+
+async def test_every_answer_of_the_past_commit_can_be_read(tmp_path: Path) -> None:
+    """A command of this release asks a node of the one before: whatever is new has a default."""
+    past, present = await answers(past_code(tmp_path)), await answers(ROOT)
+    missing = [
+        f"{name}: {field} of {part} is new, and has no default"
+        for name in past.keys() & present.keys()
+        for part in past[name].keys() & present[name].keys()
+        for field in {*present[name][part][1]} - {*past[name][part][0]}
+    ]
+    assert not missing, "\n".join(missing)
