@@ -136,9 +136,7 @@ class RateLimit(logging.Filter):
 def _summary(what: str | _Place, left_out: int) -> logging.LogRecord:
     name = what if isinstance(what, str) else f"the line at {what[0]}:{what[1]}"
     words = "%d more lines of %s were left out"
-    record = logging.LogRecord(
-        "process", logging.WARNING, "", 0, words, (left_out, name), None
-    )
+    record = logging.LogRecord("process", logging.WARNING, "", 0, words, (left_out, name), None)
     record.event = LogEvent.LINES_LEFT_OUT.event
     return record
 
