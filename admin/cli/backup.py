@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from admin.backup.run import Outcome
     from admin.backup.verification import Verified
     from admin.cli.output import Columns
+    from admin.client.admin_client import AdminClient
+    from quorum.transport.address import Address
 
 EVERY_MS_MIN: Final = 1_000
 THROTTLE: Final = 16_000_000
@@ -96,7 +98,7 @@ def command(
     """Back up the metadata of a running cluster.
 
     Fetches the newest snapshot and the log behind it from the leader, as an observer does, and
-    checks them; any controller may be named. A further run into the same place fetches only what is
+    checks them; any node may be named. A further run into the same place fetches only what is
     new. Everything that was committed when it began is in a backup. An interrupted run leaves the
     earlier backups as they were.
 
@@ -111,10 +113,9 @@ def command(
         raise click.UsageError("name the place for the backup: --to FOLDER, or --to s3://...")
     if folder is not None and every_ms is not None:
         raise click.UsageError("--every goes with a running cluster, not with --from-folder.")
-    if folder is None and target.addresses is not target.controllers:
-        raise click.UsageError(
-            "brokers have no metadata log to give: name controllers with --bootstrap-controller"
-        )
+    if folder is None:
+        # A usage error without any.
+        _ = target.addresses
     if every_ms is not None and every_ms < EVERY_MS_MIN:
         raise click.UsageError(f"--every takes a pause of at least {EVERY_MS_MIN}ms.")
     from admin.backup.retention import Retention
@@ -157,7 +158,7 @@ async def _back_up(target: Target, wanted: _Wanted, every_ms: int | None) -> Non
 
 
 async def _back_up_once(target: Target, wanted: _Wanted) -> "Outcome":
-    from admin.backup.places import storage_of
+    from admin.backup.location import storage_of
     from admin.backup.run import Pace, back_up
     from quorum.clocks import wall_ms
 
@@ -184,27 +185,44 @@ async def _source(target: Target, folder: Path | None) -> "AsyncIterator[Source]
         return
     from admin.backup.metadata_source import MetadataSource
     from admin.client.channels import Channels
-    from admin.faults import Incompatible
 
     async with target.client() as client:
-        try:
-            # It needs the same right as the log, DescribeCluster at a controller another one.
-            cluster_id = (await client.discover_brokers()).cluster_id
-        except Incompatible:
-            # Kafka's controllers do not know it.
-            cluster_id = (await client.describe_cluster()).cluster_id
+        controllers, cluster_id = await _controllers(target, client)
     if cluster_id is None:
         raise click.ClickException("the cluster has no id yet: it has not been founded")
     channels = Channels("backup", target.config.security)
     try:
         yield MetadataSource(
             channels,
-            target.addresses,
+            controllers,
             cluster_id=cluster_id,
             patience_ms=target.timeout_ms,
         )
     finally:
         await channels.close()
+
+
+async def _controllers(
+    target: Target, client: "AdminClient"
+) -> "tuple[Sequence[Address], str | None]":
+    """The addresses of the controllers, which brokers know as well, and the id of the cluster."""
+    from admin.faults import Incompatible
+
+    if not target.controllers:
+        quorum = await client.describe_quorum()
+        found = [address for each in quorum.addresses.values() for _, address in each]
+        if not found:
+            raise click.ClickException(
+                "these brokers do not say where the controllers listen: name some with "
+                "--bootstrap-controller"
+            )
+        return found, quorum.cluster_id
+    try:
+        # It needs the same right as the log, DescribeCluster at a controller another one.
+        return target.controllers, (await client.discover_brokers()).cluster_id
+    except Incompatible:
+        # Kafka's controllers do not know it.
+        return target.controllers, (await client.describe_cluster()).cluster_id
 
 
 def _line(outcome: "Outcome", took_ms: int) -> str:
@@ -232,7 +250,7 @@ def list_(place: str, output: str) -> None:
 
 async def _list(place: str, output: str) -> None:
     from admin.backup.faults import BackupDamaged
-    from admin.backup.places import storage_of
+    from admin.backup.location import storage_of
     from admin.backup.storage import backup_ids, read_manifest
 
     storage = storage_of(place)
@@ -279,7 +297,7 @@ def show_(place: str, id: str | None, output: str) -> None:
 async def _show(place: str, id_: str | None, output: str) -> None:
     import msgspec
 
-    from admin.backup.places import storage_of
+    from admin.backup.location import storage_of
     from admin.backup.storage import find_manifest
 
     manifest = find_manifest(storage_of(place), id_)
@@ -324,7 +342,7 @@ def verify_(ctx: click.Context, place: str, id: str | None, output: str) -> None
 
 
 async def _verify(place: str, id_: str | None, output: str) -> Exit:
-    from admin.backup.places import storage_of
+    from admin.backup.location import storage_of
     from admin.backup.storage import find_manifest
     from admin.backup.verification import verify
 

@@ -78,10 +78,7 @@ EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
         "doctor": "metaquorum doctor",
         "snapshots list": "metaquorum snapshots list",
         "snapshots take": "metaquorum snapshots take",
-        "backup": (
-            "metaquorum backup --to /backups/mq --every 5min --keep-for 30d"
-            " --bootstrap-controller 127.0.0.1:19001"
-        ),
+        "backup": "metaquorum backup --to /backups/mq --keep-for 30d",
         "backup list": "metaquorum backup list /backups/mq",
         "backup show": "metaquorum backup show /backups/mq",
         "backup verify": "metaquorum backup verify s3://backups/mq",

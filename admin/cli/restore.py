@@ -67,7 +67,7 @@ async def _restore(
     controllers: "Mapping[ReplicaId, Address] | None",
     is_new_cluster: bool,
 ) -> None:
-    from admin.backup.places import storage_of
+    from admin.backup.location import storage_of
     from admin.backup.restore import make_plan, restore
     from admin.backup.storage import find_manifest
     from quorum.clocks import wall_ms

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from admin.backup.faults import BackupError
-from admin.backup.places import storage_of
+from admin.backup.location import storage_of
 from admin.backup.retention import Retention
 from admin.backup.storage import backup_ids
 from tests.admin.backup.stored_backups import TAKEN_MS, backed_up, command
