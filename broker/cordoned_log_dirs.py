@@ -1,8 +1,8 @@
 """The cordon of the log directory of an embedded broker (KIP-1066).
 
-The broker has one directory, so `cordoned.log.dirs` names that directory, or is `*`, or is empty.
-The value in the log replaces that of the broker's own file. The controllers learn of the cordon
-from heartbeats, and place no new replicas on the broker.
+The broker has one directory, so `cordoned.log.dirs` of its file names that directory, or is `*`, or
+is empty. The value in the log, `*` or nothing, replaces that of the file. The controllers learn of
+the cordon from heartbeats, and place no new replicas on the broker.
 """
 
 from collections.abc import Sequence

@@ -116,6 +116,15 @@ def _cordon_refusal(
             f" metadata.version >= {needed}",
         )
     asked = parts(values[CORDONED_LOG_DIRS] or "")
+    registered = pending.image.brokers.get(int(broker)) if broker else None
+    if registered is not None and registered.is_embedded:
+        if asked in ([], [ALL_LOG_DIRS]):
+            return None
+        return Refusal(
+            Error.INVALID_CONFIG,
+            f"broker {broker} is an embedded broker with one log directory: {CORDONED_LOG_DIRS}"
+            f" can be {ALL_LOG_DIRS}, which cordons it, or empty",
+        )
     known = {*parts(current.get(CORDONED_LOG_DIRS, "")), ALL_LOG_DIRS}
     # Kafka's controllers refuse * too, which needs no knowledge of the directories.
     if forwarded or known.issuperset(asked):

@@ -373,7 +373,7 @@ OF_MECHANISMS: Final = (
     "connections.max.reauth.ms",
 )
 
-EMBEDDED_DYNAMIC: Final = (LEADER_RATE, FOLLOWER_RATE)
+EMBEDDED_DYNAMIC: Final = (LEADER_RATE, FOLLOWER_RATE, CORDONED_LOG_DIRS)
 """The configurations that an embedded broker changes while it runs."""
 
 _LIKENESS_MIN: Final = 0.85
@@ -439,7 +439,7 @@ def _embedded_refusal(broker: str, name: str) -> str | None:
     return unknown_broker_config(name) or (
         f"{name} cannot be changed while an embedded broker runs: if it has this setting, set it in"
         f" the file of broker {broker} and restart it; while it runs, it takes"
-        f" {' and '.join(EMBEDDED_DYNAMIC)}"
+        f" {', '.join(EMBEDDED_DYNAMIC)}"
     )
 
 

@@ -9,10 +9,15 @@ from statemachine.image.snapshot import begin
 from statemachine.reassignment.planner.survey import survey
 from statemachine.records import kafka_records
 from statemachine.records.codec import decode, encode
-from statemachine.vocabulary import BROKER_RESOURCE, LEVEL_CORDONED_DIRECTORIES, Directories
+from statemachine.vocabulary import (
+    BROKER_RESOURCE,
+    EMBEDDED_BROKER,
+    LEVEL_CORDONED_DIRECTORIES,
+    Directories,
+)
 from tests.statemachine.brokers.test_cordoned_brokers import create
 from tests.statemachine.image.test_snapshot_written import whole
-from tests.statemachine.support.world import World, directory
+from tests.statemachine.support.world import FEATURES, World, directory
 
 FIRST, SECOND = directory(31), directory(32)
 
@@ -166,6 +171,22 @@ def test_controllers_take_only_values_that_need_no_knowledge_of_directories() ->
         " can become * or lose entries; send any other value to the broker"
     )
     assert configure(world, "/a", forwarded=True).error is Error.NONE
+
+
+def test_an_embedded_broker_has_one_directory_to_cordon() -> None:
+    """The value is judged here, whether it was forwarded or not."""
+    world = a_world()
+    ours = kafka_records.FeatureRange(name=EMBEDDED_BROKER, min_supported=0, max_supported=1)
+    world.join(4, features=(*FEATURES, ours))
+    for value in ("*", "", None):
+        assert configure(world, value, broker="4").error is Error.NONE
+    for forwarded in (False, True):
+        refused = configure(world, "/a", forwarded=forwarded, broker="4")
+        assert refused.error is Error.INVALID_CONFIG
+        assert refused.message == (
+            "broker 4 is an embedded broker with one log directory: cordoned.log.dirs can be *,"
+            " which cordons it, or empty"
+        )
 
 
 def test_it_cannot_be_the_same_for_all_brokers() -> None:

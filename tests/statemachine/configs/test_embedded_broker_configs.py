@@ -37,7 +37,7 @@ def mixed() -> World:
         ("listeners", "PLAINTEXT://h:1", "set it in the file of broker 1 and restart it; while it"),
         (THREADS, "9", "num.io.threads cannot be changed while an embedded broker runs"),
         # The name is wrong, whatever the value.
-        (THREADS, "x", f"while it runs, it takes {RATE} and follower.replication.throttled.rate"),
+        (THREADS, "x", f"while it runs, it takes {RATE}, follower.replication.throttled.rate"),
         ("listener.name.x.ssl.keystore.location", "/f", "while an embedded broker runs"),
         ("node.id", "3", "set it in the broker's own file, and restart it"),
         ("bogus.key", "1", "INVALID_REQUEST: bogus.key is not a configuration of brokers"),
