@@ -16,6 +16,7 @@ from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.persistent_state import LOG_FOLDER
 from statemachine.commands import FenceBrokers
 from statemachine.image.image import Image
+from statemachine.limits import METADATA_VERSION_MAX
 from tests.controller.apis.test_kafka_voters import until, votes
 from tests.controller.controller_commands import asked, join
 from tests.process.one_kafka_broker import (
@@ -54,7 +55,7 @@ def are_unfenced(image: Image) -> bool:
 
 
 async def test_brokers_of_kafka_follow_the_quorum_to_other_voters(tmp_path: Path) -> None:
-    java = runtime("4.2.0")
+    java = runtime("4.3.1")
     async with controllers(
         tmp_path, *OLD, observers=NEW, kraft_version=1, snapshots=OFTEN
     ) as nodes:
@@ -64,9 +65,14 @@ async def test_brokers_of_kafka_follow_the_quorum_to_other_voters(tmp_path: Path
         await asked(leader.controller, FenceBrokers(broker_ids=(ANOTHER, THIRD)))
         told = {each: nodes[each].address for each in OLD}
         async with (
-            kafka_broker(tmp_path, java, told[1], metadata_version=29) as dynamic,
+            kafka_broker(tmp_path, java, told[1], metadata_version=METADATA_VERSION_MAX) as dynamic,
             kafka_broker(
-                tmp_path, java, told[1], metadata_version=29, broker_id=STATIC_ID, voters=told
+                tmp_path,
+                java,
+                told[1],
+                metadata_version=METADATA_VERSION_MAX,
+                broker_id=STATIC_ID,
+                voters=told,
             ) as static,
         ):
             brokers = {BROKER_ID: dynamic, STATIC_ID: static}

@@ -55,7 +55,7 @@ async def until_said_by(broker: KafkaBroker, node: Node, words: str) -> None:
 async def test_a_broker_of_another_cluster_stays_outside_and_the_operator_reads_why(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    java = runtime("4.2.0")
+    java = runtime("4.3.1")
     caplog.set_level(logging.WARNING)
     async with (
         a_controller(tmp_path, kraft_version=1) as node,
@@ -74,7 +74,7 @@ async def test_a_broker_of_another_cluster_stays_outside_and_the_operator_reads_
 async def test_a_second_broker_of_an_id_waits_and_the_first_one_stays(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    java = runtime("4.2.0")
+    java = runtime("4.3.1")
     caplog.set_level(logging.WARNING)
     async with (
         a_controller(tmp_path, kraft_version=1) as node,
@@ -132,7 +132,7 @@ def securely(files: Files, password: str = PASSWORD) -> dict[str, object]:
 async def test_brokers_that_do_not_prove_themselves_are_refused_and_the_others_stay(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    java, ours, theirs = runtime("4.2.0"), Authority("ours"), Authority("theirs")
+    java, ours, theirs = runtime("4.3.1"), Authority("ours"), Authority("theirs")
     files, foreign = ours.files(tmp_path, "node"), theirs.files(tmp_path, "foreign")
     expired = ours.files(tmp_path, "expired", is_expired=True)
     wrong = [
@@ -193,7 +193,7 @@ async def test_brokers_that_do_not_prove_themselves_are_refused_and_the_others_s
 async def test_a_broker_joins_by_a_certificate_that_may_and_by_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    java, authority = runtime("4.2.0"), Authority()
+    java, authority = runtime("4.3.1"), Authority()
     files = authority.files(tmp_path, "node")
     tls = server_tls(files, client_auth=ClientAuth.REQUIRED)
     secured = Secured(replace(ssl_listener(tls), name="CONTROLLER"), ssl_client(client_tls(files)))
