@@ -71,7 +71,7 @@ def test_an_unknown_version_of_a_record_alone_names_the_record() -> None:
     said = failure((NEW_VERSION,), by_snapshot=False)
     assert said.startswith(
         "what is committed from offset 0 on cannot be read: version 9 of record type 0"
-        " (RegisterBroker) is not known, only 0 to 4. Start the version"
+        " (RegisterBroker) is not known, only 0 to 4. Start the release that"
     )
 
 

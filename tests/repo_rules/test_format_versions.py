@@ -321,7 +321,7 @@ FORMATS: Final = (
         name="records of Kafka",
         version="each its own",
         newer=_newer_record,
-        says=f"LogFailure: .*version 1 of record type 27 is not known.*Start.*{VERSION}; ",
+        says=f"LogFailure: .*version 1 of record type 27 .* is not known.*Start.*{VERSION}; ",
     ),
     Format(
         name="record types of Kafka",
