@@ -50,7 +50,10 @@ async def test_configurations_are_described_and_invalid_ones_explained(tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("describe", *SERVER), "give one of --topic, --broker and --broker-default"),
+        (
+            ("describe", *SERVER),
+            "give one of --topic, --broker, --broker-default and --broker-logger",
+        ),
         (("describe", "--topic", "t", "--broker", "1", *SERVER), "give one of --topic"),
         (("describe", "--topic", "t"), "give --bootstrap-server or --bootstrap-controller"),
         (("alter", "--broker-default", *SERVER), "nothing to change: give --set name=value or"),

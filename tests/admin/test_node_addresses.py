@@ -40,9 +40,9 @@ FOUND = Nodes(
 
 def test_a_table_has_a_line_for_each_node() -> None:
     assert quorum_text.nodes_table(FOUND).splitlines() == [
-        "NodeId  Address          Booted                  DirectoryId             Status",
-        "1       c1.example:9093  2026-11-21T04:48:57Z    AAAAAAAAAAAAAAAAAAAABw  Leader",
-        "101     [::1]:9092       4611686018427387904 ms  -",
+        "NodeId  Address          Booted                  DirectoryId             Version  Status",
+        "1       c1.example:9093  2026-11-21T04:48:57Z    AAAAAAAAAAAAAAAAAAAABw  -        Leader",
+        "101     [::1]:9092       4611686018427387904 ms  -                       -",
     ]
 
 

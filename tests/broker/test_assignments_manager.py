@@ -236,7 +236,7 @@ async def test_many_replicas_are_told_in_bounded_requests(
 async def test_an_unanswered_assignment_is_repeated(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG, "broker.assignments_manager")
+    caplog.set_level(logging.DEBUG, "broker")
     async with cluster(tmp_path, 1) as brokers:
         controller = brokers.controller
         await brokers.create("t", (1,))

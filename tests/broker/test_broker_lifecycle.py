@@ -272,7 +272,7 @@ async def test_the_levels_of_the_metadata_that_are_understood_are_registered(
 async def test_a_folder_of_no_cluster_waits_until_its_cluster_is_known(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "broker.lifecycle")
+    caplog.set_level(logging.INFO, "broker")
     async with living(tmp_path, cluster_id=None) as (registrar, life, begin):
         begin()
         await until(lambda: "no node has named the cluster id yet" in caplog.text)

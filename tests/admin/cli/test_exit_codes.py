@@ -28,6 +28,7 @@ CONNECTING: Final = [
     if any(each.name == "bootstrap_server" for each in command.params)
     and not path.startswith("profile ")
 ]
+NOT_REACHED: Final = "--from 127.0.0.1:1 --controllers 11@127.0.0.1:2 --timeout 10ms"
 NOBODY: Final = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "10ms")
 
 MORE: Final[Mapping[str, tuple[str, ...]]] = {
@@ -50,6 +51,11 @@ LOCAL: Final[Mapping[str, tuple[str, Exit]]] = {
     "lag report": ("no-such-folder", Exit.USAGE),
     "lag watch": ("no-such-folder", Exit.USAGE),
     "adopt": ("empty --dir new", Exit.FAILED),
+    "migrate plan": (NOT_REACHED, Exit.FAILED),
+    "migrate start": (NOT_REACHED, Exit.FAILED),
+    "migrate status": (NOT_REACHED, Exit.FAILED),
+    "migrate finish": (NOT_REACHED, Exit.FAILED),
+    "migrate back": (NOT_REACHED, Exit.FAILED),
     "backup list": ("s4://nowhere", Exit.FAILED),
     "backup show": ("empty", Exit.FAILED),
     "backup verify": ("empty", Exit.FAILED),

@@ -13,6 +13,7 @@ from admin.client.admin_client import AdminClient
 from admin.client.retrying_client import Call
 from quorum.core.vocabulary import uuid_to_text
 from quorum.protocol.apis import ApiKey
+from statemachine.features.features import RANGES
 from tests.support.controllers import Node, active, controllers
 
 NOBODY = ("--bootstrap-controller", "127.0.0.1:1", "--timeout", "50ms")
@@ -92,7 +93,14 @@ async def register(node: Node, *, through: Node) -> None:
             incarnation_id=UUID(int=1 << 64),
             zk_migration_ready=False,
             listeners=[{**place, "security_protocol": 0}],
-            features=(),
+            features=[
+                {
+                    "name": each.name,
+                    "min_supported_version": each.min_supported,
+                    "max_supported_version": each.max_supported,
+                }
+                for each in RANGES
+            ],
         ),
         failing="the controller cannot be registered",
     )

@@ -76,7 +76,11 @@ def test_a_record_of_an_unknown_type_is_shown_by_its_number_and_bytes(tmp_path: 
 @pytest.mark.parametrize(
     ("value", "kind", "why"),
     [
-        (bytes((1, 2, 9)), "TOPIC_RECORD", "version 9 of record type 2 is not known, only 0 to 0"),
+        (
+            bytes((1, 2, 9)),
+            "TOPIC_RECORD",
+            "version 9 of record type 2 (Topic) is not known, only 0 to 0",
+        ),
         (bytes((1, 2, 0, 40)), "TOPIC_RECORD", "39 bytes are announced at byte 4, 0 are left"),
         (b"\x07hello", "no metadata record", "frame version 7 is not known, only 1"),
         (b"", "no metadata record", "the record ends early, after 0 bytes"),

@@ -156,7 +156,7 @@ async def test_an_observer_that_takes_no_controllers_is_named_once_and_without_a
         await service._ask(broker.address)
         assert node.discovery.round(0) == ()
     sweeper.close()
-    said = [each for each in caplog.records if each.name != "quorum.transport.refusal_log"]
+    said = [each for each in caplog.records if each.module != "refusal_log"]
     assert [(each.levelname, each.getMessage()) for each in said] == [
         (
             "INFO",

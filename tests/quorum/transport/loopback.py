@@ -271,7 +271,7 @@ async def is_served(port: int) -> None:
 
 def our_records(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     """Our log lines, without those of the event loop about slow callbacks."""
-    return [record for record in caplog.records if record.name.startswith("quorum.")]
+    return [record for record in caplog.records if record.name in ("quorum", "security")]
 
 
 def our_warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -215,14 +215,14 @@ def test_it_says_nothing_that_a_lower_level_cannot_read() -> None:
 def test_metadata_version_comes_first_as_kafka_needs_it() -> None:
     world = World(broker_count=2)
     first, *_ = whole(begin(world.image, world.image.end_offset))
-    assert decode(first) == kafka_records.FeatureLevel(name="metadata.version", level=29)
+    assert decode(first) == kafka_records.FeatureLevel(name="metadata.version", level=30)
 
 
 def test_none_is_taken_in_the_middle_of_a_transaction() -> None:
     """KIP-868: what it has begun may yet turn out never to have been."""
     image = Image()
     append(image, kafka_records.BeginTransaction())
-    append(image, kafka_records.FeatureLevel(name="metadata.version", level=29))
+    append(image, kafka_records.FeatureLevel(name="metadata.version", level=30))
     assert begin(image, image.end_offset) is None
     append(image, kafka_records.EndTransaction())
     assert len(whole(begin(image, image.end_offset))) == 1
