@@ -71,8 +71,10 @@ def test_any_division_tells_the_same_as_none(
     handmade_logs.write_segment(tmp_path, 0, [bytes(content)])
     for table in ("batches", "problems", "records"):
         options = handmade_logs.asked(tmp_path, table=table)
-        whole = handmade_logs.rows_of(options)
-        assert handmade_logs.rows_of(options, divided(options, cuts)) == whole
+        # The rows of a table have no order.
+        whole = sorted(handmade_logs.rows_of(options), key=repr)
+        parts = sorted(handmade_logs.rows_of(options, divided(options, cuts)), key=repr)
+        assert parts == whole
 
 
 def sound_batches(sizes: list[int]) -> list[tuple[int, int, int]]:
