@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from quorum import log_levels, process_log
-from quorum.core.follower import CommittedHistoryLost
+from quorum.core.committed_history import CommittedHistoryLost
 from quorum.log.errors import StorageError
 from quorum.log_events import LogEvent
 from quorum.ports import LogFailure

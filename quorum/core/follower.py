@@ -5,6 +5,7 @@ names it, or does not know it (KIP-595, "Bootstrapping").
 """
 
 from quorum.core import snapshots
+from quorum.core.committed_history import CommittedHistoryLost
 from quorum.core.effects import AppendFetched, Commit, TruncateTo, Warn
 from quorum.core.events import Correlation, LeaderUnreachable
 from quorum.core.leader_discovery import source, source_beside_voters
@@ -181,14 +182,6 @@ def _refusal(state: State, response: FetchResponse) -> str | None:
             return None
         return f"the log parts at {response.diverging}, but nothing of {state.log.end} is after it"
     return refusal_of_batches(response.batches, state.log.end, state.election.epoch)
-
-
-class CommittedHistoryLost(AssertionError):
-    """The leader's log lacks records that are known here as committed: the node must end.
-
-    No leader of one history can lack them. An operator has begun another one, from a backup or from
-    what a minority had.
-    """
 
 
 def _truncation_end(state: State, diverging: OffsetAndEpoch) -> Offset:
