@@ -43,7 +43,7 @@ class Wheel(BuildHookInterface[Any]):
     """Puts the packages, and what is compiled of them, into the wheel."""
 
     def dependencies(self) -> list[str]:
-        """What a build needs besides hatchling: mypyc, and the types of what our modules import."""
+        """The dependencies of a build besides hatchling: mypyc and the types that it reads."""
         if not self._is_compiled():
             return []
         return [*self.config["compilers"], *self.metadata.core.dependencies]
