@@ -15,6 +15,7 @@ from xdist.scheduler import LoadFileScheduling
 pytest.register_assert_rewrite("tests.support")
 
 # E402 would be right elsewhere: the assertions of a module are rewritten before its import.
+from quorum.transport.security.validity import WARNINGS  # noqa: E402
 from tests.support.child_environment import hide_hypothesis  # noqa: E402
 from tests.support.transcript import Transcripts  # noqa: E402
 
@@ -102,6 +103,12 @@ def _children_find_what_users_have() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         hide_hypothesis(patch)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_certificates_of_other_tests() -> None:
+    # Health shows the certificates of its process, and the tests of a worker share one.
+    WARNINGS.ends.clear()
 
 
 @pytest.fixture
