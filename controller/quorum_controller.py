@@ -257,9 +257,7 @@ class QuorumController:
                 return None
             level = self.image.level or self._metadata_version
             values = [encode(each, level) for each in decision.records]
-            self._appender.append_at_once(
-                self._quorum, Batch(decision.records, values), decision.decided
-            )
+            self._appender.append_at_once(self._quorum, decision.records, values, decision.decided)
         return decision.answer
 
     def _carry_out(self, pending: PendingCommand) -> Slices[None]:

@@ -232,15 +232,19 @@ class RecordAppender:
             self.committed(self._high_watermark)
 
     def append_at_once(
-        self, quorum: RaftClient, batch: Batch, decided: Mapping[int, PartitionValue]
+        self,
+        quorum: RaftClient,
+        records: Sequence[Record],
+        values: list[bytes],
+        decided: Mapping[int, PartitionValue],
     ) -> None:
-        """Append a few records at once, while no other append is under way."""
+        """Append a few records, `values` encoded, while no other append is under way."""
         assert self._start is None, "another append is under way"
         self.last_ms = self._clock()
         image = self._loader.image
-        base = quorum.propose(batch.values)
+        base = quorum.propose(values)
         assert base == image.end_offset, f"{base}, not {image.end_offset}"
-        replay_decided(image, batch.records, base, decided)
+        replay_decided(image, records, base, decided)
 
     def _replay(
         self, batch: Batch, offset: int, decided: Mapping[int, PartitionValue]

@@ -61,7 +61,6 @@ class PendingDecision:
         """The wall clock, for times that are shown and for the lifetime of delegation tokens; 0 if
         unknown."""
         self.level = image.level
-        self.has_elr = elr_in_force(image.features)
         self.configs: Mapping[Resource, Mapping[str, str]] = image.configs
         """The configurations after the records so far."""
         self.records: list[kafka_records.Record] = []
@@ -94,6 +93,11 @@ class PendingDecision:
         self.all_paused = image.all_paused
         """The pause of all moves after the records so far, or None."""
         self.has_waiting = False
+
+    @property
+    def has_elr(self) -> bool:
+        """True if partitions have an ELR (KIP-966)."""
+        return elr_in_force(self.image.features)
 
     def begin_mutations(self, client: MutationClient | None) -> MutationBudget:
         """Return the budget of the client for the partitions that the command adds and removes."""

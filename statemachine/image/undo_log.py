@@ -10,12 +10,10 @@ visits every object. Committed entries are dropped in portions, for short pauses
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
-from typing import Any, Final, TypeAlias
-
-from msgspec import Struct
+from typing import Any, Final, NamedTuple, TypeAlias
 
 
-class Transaction(Struct, frozen=True, gc=False):
+class Transaction(NamedTuple):
     """A transaction of metadata records that has not ended (KIP-868)."""
 
     begun_at: int

@@ -277,7 +277,8 @@ def _proposed_isr(
     if refusal is not None:
         return refusal
     # The order means nothing: a change of it alone would only cost an epoch.
-    return partition.isr if set(isr) == set(partition.isr) else isr
+    known = partition.isr
+    return known if len(isr) == len(known) and set(isr) == set(known) else isr
 
 
 def _refused(proposal: IsrProposal, refusal: Refusal) -> PartitionAltered:
@@ -290,6 +291,12 @@ def _outdated(
     partition: PartitionRegistration, sender: BrokerId, proposal: IsrProposal
 ) -> Refusal | None:
     """Return the disagreement of sender and controller on epochs or leader, or None."""
+    if (
+        proposal.partition_epoch == partition.partition_epoch
+        and proposal.leader_epoch == partition.leader_epoch
+        and sender == partition.leader
+    ):
+        return None
     if proposal.leader_epoch > partition.leader_epoch:
         return Refusal(
             Error.NOT_CONTROLLER,
