@@ -175,6 +175,35 @@ Handler = Callable[[InboundRequest], None]
 """Takes a request, to answer it now or later. It must not block."""
 
 
+class Flushes:
+    """Lets the connections of a listener send what a turn of the event loop has answered.
+
+    A commit answers many connections at once: one callback of the loop serves them all.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._due: list[InboundConnection] = []
+
+    def add(self, connection: "InboundConnection") -> None:
+        """Call `flush` of this connection at the end of the turn."""
+        if not self._due:
+            self._loop.call_soon(self._flush_all)
+        self._due.append(connection)
+
+    def _flush_all(self) -> None:
+        due, self._due = self._due, []
+        done = 0
+        try:
+            for each in due:
+                done += 1
+                each.flush()
+        finally:
+            # One that fails keeps no other from sending.
+            for each in due[done:]:
+                self.add(each)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """The settings that a listener gives to each of its connections."""
@@ -187,6 +216,7 @@ class Terms:
     unread_of_first: UnreadAnswers
     """Those of connections that are served first."""
     read_buffer: ReadBuffer
+    flushes: Flushes
     handler: Handler
     offered: Mapping[int, VersionRange]
     limits: ServerLimits
@@ -353,7 +383,7 @@ class InboundConnection(asyncio.BufferedProtocol):
             self._out.extend(parts)
         if not self._is_flush_due:
             self._is_flush_due = True
-            self._loop.call_soon(self._flush)
+            self._terms.flushes.add(self)
 
     def give_back(self, request: InboundRequest) -> None:
         """Give back the room of a large request."""
@@ -481,7 +511,7 @@ class InboundConnection(asyncio.BufferedProtocol):
             self._out_bytes += len(frame)
             if not self._is_flush_due:
                 self._is_flush_due = True
-                self._loop.call_soon(self._flush)
+                self._terms.flushes.add(self)
 
     # Internal.
 
@@ -701,7 +731,8 @@ class InboundConnection(asyncio.BufferedProtocol):
             return 0
         return self._held_bytes + self._out_bytes + self._transport.get_write_buffer_size()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Send the answers that are ready, in one write."""
         self._is_flush_due = False
         if self._transport is None:
             return

@@ -12,7 +12,7 @@ from quorum.protocol.apis import VersionRange
 from quorum.transport.admission import LargeRequests, RequestPacer, UnreadAnswers
 from quorum.transport.buffers import ReadBuffer
 from quorum.transport.descriptors import DescriptorShare
-from quorum.transport.inbound import Handler, InboundConnection, Terms
+from quorum.transport.inbound import Flushes, Handler, InboundConnection, Terms
 from quorum.transport.limits import REPLACEABLE_SECONDS, ServerLimits
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.request_times import RequestTimes
@@ -75,6 +75,7 @@ class Server:
                 unread_bytes_max, self._connections, self._sweeper, pacer=None
             ),
             read_buffer=ReadBuffer(),
+            flushes=Flushes(),
             handler=handler,
             offered=offered,
             limits=self._limits,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from quorum.protocol import headers
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import Malformed
-from quorum.transport.inbound import InboundRequest
+from quorum.transport.inbound import InboundConnection, InboundRequest
 from quorum.transport.limits import ServerLimits
 from tests.quorum.transport.conftest import Run
 from tests.quorum.transport.loopback import (
@@ -54,6 +54,44 @@ def test_an_answer_waits_for_those_before_it(run: Run) -> None:
             handler.parked[0].respond(b"first")
             both = answer_to(1, b"first") + answer_to(2, b"second")
             assert await peer.take(len(both)) == both
+
+    run(test())
+
+
+@pytest.mark.interpreted
+def test_a_connection_that_cannot_send_keeps_no_other_from_sending(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flush, failed = InboundConnection.flush, []
+
+    def failing_once(connection: InboundConnection) -> None:
+        if not failed:
+            failed.append(connection)
+            raise RuntimeError("planted")
+        flush(connection)
+
+    async def test() -> None:
+        handler = Handler()
+        reported: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: reported.append(context.get("exception"))
+        )
+        async with (
+            serving(handler, CLOCK) as (_, port),
+            peer_of(port) as one,
+            peer_of(port) as two,
+            peer_of(port) as three,
+        ):
+            for n, peer in enumerate((one, two, three)):
+                peer.write(vote(n, b"park"))
+                await handler.until_parked(n + 1)
+            monkeypatch.setattr(InboundConnection, "flush", failing_once)
+            for parked in handler.parked:
+                parked.respond(b"done")
+            for n, peer in ((1, two), (2, three)):
+                expected = answer_to(n, b"done")
+                assert await peer.take(len(expected)) == expected
+        assert [str(each) for each in reported] == ["planted"]
 
     run(test())
 
