@@ -30,7 +30,7 @@ from quorum.raft_rpc import RaftRpc
 from quorum.transport.admission import LargeRequests, RequestPacer, UnreadAnswers
 from quorum.transport.buffers import ReadBuffer
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
-from quorum.transport.inbound import Handler, InboundConnection, InboundRequest, Terms
+from quorum.transport.inbound import Flushes, Handler, InboundConnection, InboundRequest, Terms
 from quorum.transport.limits import ServerLimits
 from quorum.transport.outcomes import Cause, Failure, Reply
 from quorum.transport.peers import Peers
@@ -259,6 +259,7 @@ def _terms(handler: Handler, offered: Mapping[int, VersionRange], refusal_log: R
         unread=unread,
         unread_of_first=unread,
         read_buffer=ReadBuffer(),
+        flushes=Flushes(),
         handler=handler,
         offered=offered,
         limits=limits,

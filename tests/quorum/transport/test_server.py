@@ -62,7 +62,8 @@ def test_an_answer_waits_for_those_before_it(run: Run) -> None:
 def test_a_connection_that_cannot_send_keeps_no_other_from_sending(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flush, failed = InboundConnection.flush, []
+    flush = InboundConnection.flush
+    failed: list[InboundConnection] = []
 
     def failing_once(connection: InboundConnection) -> None:
         if not failed:
