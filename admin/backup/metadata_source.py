@@ -78,6 +78,8 @@ class Source(Protocol):
     """The metadata log of one cluster."""
 
     cluster_id: str
+    remarks: Sequence[str]
+    """What is not in it although it was there once, a sentence each."""
 
     async def fetch(self, end: OffsetAndEpoch) -> Records | Elsewhere:
         """Ask for what follows on `end`; raises `AdminError`."""
@@ -110,6 +112,7 @@ class MetadataSource:
         self._epoch = Epoch(0)
         self._patience_ms = patience_ms
         self.cluster_id = cluster_id
+        self.remarks: Sequence[str] = ()
         self.leaderships = 0
         """The leaders and epochs that were met so far."""
 

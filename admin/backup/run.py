@@ -129,7 +129,7 @@ class _Run:
         self._pace = pace
         self._patience_ms = patience_ms
         self._fetched_bytes = 0
-        self._remarks: list[str] = []
+        self._remarks = [*source.remarks]
         self._taken_ms = 0
 
     async def back_up(self, now_ms: int, retention: Retention) -> Outcome:

@@ -104,11 +104,7 @@ def _check_ids(survivors: Sequence[Survivor]) -> None:
 
 
 def _cluster_id(survivors: Sequence[Survivor], given: str | None) -> str:
-    found = {
-        each.meta.cluster_id: each.folder
-        for each in survivors
-        if each.meta is not None and each.meta.cluster_id is not None
-    }
+    found = {each.cluster_id: each.folder for each in survivors if each.cluster_id is not None}
     if len(found) > 1:
         raise RecoverError(
             "the folders are of different clusters: "
@@ -137,7 +133,7 @@ def _check_no_majority(
             return each.node_id in voters
         return voter.key.directory_id == each.meta.directory_id
 
-    sound = [each for each in survivors if not each.problems and is_voter(each)]
+    sound = [each for each in survivors if each.is_sound and is_voter(each)]
     if 2 * len(sound) > len(voters) > 0:
         raise RecoverError(
             f"the folders of {_listed([each.node_id for each in sound])} are sound, and a majority "

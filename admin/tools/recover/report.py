@@ -38,7 +38,7 @@ _SURVIVORS: Final[Columns[Survivor]] = {
 def _lines(plan: Plan) -> Iterator[str]:
     best = plan.best
     for each in plan.survivors:
-        for problem in each.problems:
+        for problem in (*each.problems, *each.missing):
             yield f"Node {each.node_id}: {problem}."
     yield (
         f"The log of node {best.node_id} ends furthest, at offset {best.log_end.offset} of epoch "

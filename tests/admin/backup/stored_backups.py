@@ -51,6 +51,7 @@ class Through:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.cluster_id = source.cluster_id
+        self.remarks = source.remarks
 
     async def fetch(self, end: OffsetAndEpoch) -> Records | Elsewhere:
         return await self._source.fetch(end)

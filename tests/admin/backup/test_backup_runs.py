@@ -11,7 +11,9 @@ from admin.backup.metadata_source import Elsewhere, Part, Records
 from admin.backup.retention import Retention
 from admin.backup.storage import backup_ids, find_manifest
 from admin.backup.verification import Verified, verify
-from quorum.core.vocabulary import Offset, OffsetAndEpoch
+from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch
+from quorum.log.quorum_state import QuorumStateFile
+from quorum.persistent_state import LOG_FOLDER
 from statemachine.records import codec, kafka_records
 from tests.admin.backup.stored_backups import HOUR_MS, TAKEN_MS, Through, backed_up, command
 from tests.admin.tools.old_controllers import (
@@ -198,6 +200,36 @@ def test_of_damaged_bytes_no_backup_is_made(tmp_path: Path, has_checkpoint: bool
     with pytest.raises(BackupError, match="is not sound, and no backup was made of it"):
         backed_up(source, tmp_path / "to", through=Garbling)
     assert [path.name for path in (tmp_path / "to").iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("damage", ["a bit", "the end"])
+def test_a_backup_of_a_folder_says_what_is_missing_in_it(tmp_path: Path, damage: str) -> None:
+    log = bytearray(LOG)
+    if damage == "a bit":
+        log[len(cut(493)) + 70] ^= 1
+        said = f"is damaged at byte {len(cut(493))}"
+    else:
+        del log[-7:]
+        said = f"the end of {tmp_path}/old-2/__cluster_metadata-0/{0:020}.log is not whole"
+    source = old(tmp_path, 2, log=bytes(log))
+    result = command("--from-folder", source, "--to", tmp_path / "to")
+    assert result.exit_code == 0, result.stderr
+    (note,) = [line for line in result.stderr.splitlines() if line.startswith("Note: ")]
+    assert said in note
+    assert ("offset 493" if damage == "a bit" else "offset 545") in note
+
+
+def test_a_folder_that_has_lost_its_identity_is_known_by_its_other_files(tmp_path: Path) -> None:
+    source = old(tmp_path, 2)
+    (source / "meta.properties").unlink()
+    result = command("--from-folder", source, "--to", tmp_path / "to")
+    assert result.exit_code == 1
+    assert f"no file in {source} names its cluster" in result.stderr
+    election = ElectionState(Epoch(EPOCH))
+    QuorumStateFile(source / LOG_FOLDER, cluster_id=CLUSTER_ID).write(election)
+    result = command("--from-folder", source, "--to", tmp_path / "to")
+    assert result.exit_code == 0, result.stderr
+    assert f"of cluster {CLUSTER_ID}" in result.stdout
 
 
 def test_a_place_has_the_backups_of_one_cluster(tmp_path: Path) -> None:

@@ -229,6 +229,52 @@ async def test_a_damaged_log_is_kept_up_to_the_damage(tmp_path: Path) -> None:
         await goes_on(nodes)
 
 
+@pytest.mark.parametrize("segments", [1, 2])
+async def test_damage_before_a_checkpoint_costs_nothing_behind_it(
+    tmp_path: Path, segments: int
+) -> None:
+    damaged = bytearray(LOG)
+    damaged[len(cut(471)) + 70] ^= 1
+    at = len(cut(CHECKPOINT_END))
+    first = bytes(damaged) if segments == 1 else bytes(damaged[:at])
+    source = old(tmp_path, 3, log=first, checkpoints=[IN_TREE / CHECKPOINT])
+    if segments == 2:
+        (source / LOG_FOLDER / f"{CHECKPOINT_END:020}.log").write_bytes(damaged[at:])
+
+    def make(addresses: Mapping[int, Address]) -> Mapping[int, Path]:
+        result = command("recover", source, "--voters", voters(addresses), *YES)
+        assert result.exit_code == 0, result.stderr
+        assert f"the checkpoint of offset {CHECKPOINT_END} has what was there" in result.stderr
+        assert "is lost" not in result.stderr
+        assert f"ends furthest, at offset {LOG_END} of epoch {EPOCH}" in result.stderr
+        return {3: source}
+
+    async with started(make, 3) as nodes:
+        leader = await goes_on(nodes)
+        assert len(leader.controller.image.topics) == 2
+
+
+def test_damage_behind_a_checkpoint_costs_what_follows_on_that(tmp_path: Path) -> None:
+    damaged = bytearray(LOG)
+    for at in (471, CHECKPOINT_END):
+        damaged[len(cut(at)) + 70] ^= 1
+    source = old(tmp_path, 3, log=bytes(damaged), checkpoints=[IN_TREE / CHECKPOINT])
+    result = command("recover", source, "--voters", "3@127.0.0.1:1", *YES)
+    assert result.exit_code == 0, result.stderr
+    assert f"offset {CHECKPOINT_END} has what was there, and what follows on that is lost" in (
+        result.stderr
+    )
+    assert f"ends furthest, at offset {CHECKPOINT_END} of epoch {EPOCH}" in result.stderr
+
+
+def test_an_end_that_is_not_whole_is_said(tmp_path: Path) -> None:
+    source = old(tmp_path, 2, log=LOG[:-7])
+    result = command("recover", source, "--voters", "2@127.0.0.1:1", *YES)
+    assert result.exit_code == 0, result.stderr
+    assert "is not whole, as after a crash: " in result.stderr
+    assert f"from offset {LOG_END - 1} on are left out" in result.stderr
+
+
 async def test_a_log_behind_a_checkpoint_is_recovered_with_it(tmp_path: Path) -> None:
     checkpoints = [IN_TREE / CHECKPOINT]
     source = old(
@@ -263,7 +309,18 @@ def test_what_is_no_folder_of_a_controller_is_refused(tmp_path: Path) -> None:
     one = old(tmp_path / "1", 2)
     other = old(tmp_path / "2", 3, cluster_id="AAAAAAAAQACAAAAAAAAAAA")
     assert "are of different clusters" in command("recover", one, other, *YES).stderr
+    # Without meta.properties the election state tells.
+    (other / "meta.properties").unlink()
+    election = ElectionState(Epoch(EPOCH))
+    QuorumStateFile(other / LOG_FOLDER, cluster_id="AAAAAAAAQACAAAAAAAAAAA").write(election)
+    assert "are of different clusters" in command("recover", one, f"3={other}", *YES).stderr
+    strange = command("recover", f"3={other}", "--cluster-id", CLUSTER_ID, *YES)
+    assert f"not {CLUSTER_ID}: omit --cluster-id" in strange.stderr
     twin = old(tmp_path / "3", 2)
     assert "are both of node 2" in command("recover", one, twin, *YES).stderr
     where = command("recover", one, "--voters", "2@127.0.0.1:1,3@127.0.0.1:2", *YES)
+    mixed = old(tmp_path / "4", 4)
+    QuorumStateFile(mixed / LOG_FOLDER, cluster_id="AAAAAAAAQACAAAAAAAAAAA").write(election)
+    said = command("recover", mixed, *YES).stderr
+    assert f"the files in {mixed} are of different clusters: meta.properties of" in said
     assert "--voters names 2, 3, but the folders are those of 2" in where.stderr
