@@ -18,7 +18,13 @@ from admin.backup.faults import BackupError
 from admin.backup.log_summary import LogSummary
 from admin.backup.manifest import LogFile, Manifest, StoredFile
 from admin.backup.storage import Storage
-from admin.backup.verification import check_facts, checked_content, naming
+from admin.backup.verification import (
+    check_epochs,
+    check_facts,
+    check_restorable,
+    checked_content,
+    naming,
+)
 from admin.settings import Role
 from admin.tools.founding import (
     LOST_EPOCHS_MAX,
@@ -40,8 +46,9 @@ from quorum.log.segment import Segment
 from quorum.persistent_state import LISTENER_NAME
 from quorum.records.batch_stream import BatchStream
 from quorum.transport.address import Address
-from statemachine.features.features import FEATURES, KRAFT_VERSION
 
+RESTORE_SECONDS_MAX: Final = 1 << 28
+"""Epochs that are left out at most because of the age of a backup; eight years."""
 WORK: Final = ".restoring"
 DATA: Final = "data"
 
@@ -72,29 +79,26 @@ class Plan:
     manifest: Manifest
     cluster_id: str
     epoch: Epoch
-    """The epoch that it begins with."""
+    """The epoch that it begins with: no broker of before is in a later one."""
     controllers: Sequence[NewController]
 
 
 def make_plan(
     manifest: Manifest,
+    newest: Manifest,
     folder: Path,
     given: Mapping[ReplicaId, Address] | None,
     *,
     is_new_cluster: bool,
+    now_ms: int,
 ) -> Plan:
     """Plan the controllers in `folder`: those of `given`, or else the voters of the backup.
 
-    Raises `BackupError` unless their data folders are new or empty.
+    `newest` is the newest backup of the place. Raises `BackupError` unless the data folders of the
+    controllers are new or empty.
     """
     addresses = _voters_of(manifest) if given is None else given
-    if manifest.epoch + LOST_EPOCHS_MAX >= EPOCH_MAX:
-        raise BackupError(
-            f"backup {manifest.id} is of epoch {manifest.epoch}, and the last epoch is {EPOCH_MAX}:"
-            " the cluster had used its epochs up. Found it anew from a controller's folder, with "
-            "`metaquorum recover`"
-        )
-    _check_levels(manifest)
+    check_restorable(manifest)
     controllers = [
         NewController(id_, address, folder / f"controller-{id_}")
         for id_, address in sorted(addresses.items())
@@ -104,21 +108,22 @@ def make_plan(
     return Plan(
         manifest,
         _new_cluster_id() if is_new_cluster else manifest.cluster_id,
-        Epoch(manifest.epoch + LOST_EPOCHS_MAX),
+        _first_epoch(manifest, newest, now_ms),
         controllers,
     )
 
 
-def _check_levels(manifest: Manifest) -> None:
-    """Raise `BackupError` if a level in force is one with which our controllers would not start."""
-    for name, level in {**manifest.features, KRAFT_VERSION: manifest.kraft_version}.items():
-        feature = FEATURES.get(name)
-        if feature is None or not feature.lowest <= level <= feature.highest:
-            known = "" if feature is None else f"; known are {feature.lowest} to {feature.highest}"
-            raise BackupError(
-                f"backup {manifest.id} has feature {name} at level {level}, which this release "
-                f"does not know{known}: restore it with a newer one"
-            )
+def _first_epoch(manifest: Manifest, newest: Manifest, now_ms: int) -> Epoch:
+    """The epoch to begin with: above those of before, and of clusters restored before this one.
+
+    An earlier restore may have begun with the same backup or an older one, and brokers may have
+    its log. As the epoch rises by one a second, the same is not begun twice.
+    """
+    last = newest if newest.cluster_id == manifest.cluster_id else manifest
+    check_epochs(last)
+    seconds = max(0, now_ms - last.taken_ms) // 1_000
+    first = max(manifest.epoch, last.epoch) + LOST_EPOCHS_MAX
+    return Epoch(min(first + min(seconds, RESTORE_SECONDS_MAX), EPOCH_MAX - 1))
 
 
 def _voters_of(manifest: Manifest) -> Mapping[ReplicaId, Address]:

@@ -6,10 +6,10 @@ the earlier backups as they were. All operations block; a backup is a process of
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Final, Protocol
 
-from admin.backup.faults import BackupError
+from admin.backup.faults import BackupDamaged, BackupError
 from admin.backup.manifest import (
     MANIFEST_BYTES_MAX,
     Manifest,
@@ -113,3 +113,11 @@ def find_manifest(storage: Storage, id_: str | None) -> Manifest:
             f"{storage}` shows all"
         )
     return read_manifest(storage, id_ or ids[-1])
+
+
+def newest_manifest(storage: Storage) -> Manifest | None:
+    """Read the manifest of the newest backup that has a sound one; raises `BackupError`."""
+    for id_ in reversed(backup_ids(storage)):
+        with suppress(BackupDamaged):
+            return read_manifest(storage, id_)
+    return None

@@ -69,13 +69,19 @@ async def _restore(
 ) -> None:
     from admin.backup.location import storage_of
     from admin.backup.restore import make_plan, restore
-    from admin.backup.storage import find_manifest
+    from admin.backup.storage import find_manifest, newest_manifest
     from quorum.clocks import wall_ms
     from quorum.log.errors import StorageError
 
     storage = storage_of(place)
+    manifest = find_manifest(storage, id_)
     plan = make_plan(
-        find_manifest(storage, id_), folder, controllers, is_new_cluster=is_new_cluster
+        manifest,
+        newest_manifest(storage) or manifest,
+        folder,
+        controllers,
+        is_new_cluster=is_new_cluster,
+        now_ms=wall_ms(),
     )
     try:
         restore(plan, storage, folder, now_ms=wall_ms())
