@@ -31,6 +31,7 @@ from admin.tools.founding import (
     NewEpoch,
     copy_log,
     log_folder_of,
+    make_folders,
     new_identity,
     open_epoch,
     write_election,
@@ -171,7 +172,7 @@ def _new_cluster_id() -> str:
 
 
 def restore(plan: Plan, storage: Storage, folder: Path, *, now_ms: int) -> None:
-    """Make the folders of the controllers; raises `BackupError`, and then nothing is left.
+    """Make the folders of the controllers; raises `BackupError`, and then none of them has data.
 
     `now_ms` is the timestamp of the records that open the epoch.
     """
@@ -197,9 +198,13 @@ def restore(plan: Plan, storage: Storage, folder: Path, *, now_ms: int) -> None:
                 copy_log(log, log_folder)
                 write_election(log_folder, opening.election, plan.cluster_id)
             for each in plan.controllers:
-                _put_in_place(plan, each, data[each.id])
+                _make_home(plan, each)
+            # Last, and nothing but renames: whatever fails has failed before.
+            for each in plan.controllers:
+                _put_in_place(each, data[each.id])
     except OSError as error:
-        raise BackupError(f"{folder} cannot be written: {error.strerror or error}") from error
+        where = error.filename2 or error.filename or folder
+        raise BackupError(f"{where} cannot be written: {error.strerror or error}") from error
 
 
 def _copy_out(storage: Storage, manifest: Manifest, log: Path) -> LogSummary:
@@ -263,26 +268,29 @@ def _opening(plan: Plan, keys: Mapping[ReplicaId, ReplicaKey]) -> NewEpoch:
     return NewEpoch(epoch=plan.epoch, leader=keys[first], voters=VoterSet(voters))
 
 
-def _put_in_place(plan: Plan, controller: NewController, made: Path) -> None:
-    """Move the data folder of a controller into its place; write its settings if it has none."""
-    controller.folder.mkdir(exist_ok=True)
+def _make_home(plan: Plan, controller: NewController) -> None:
+    """Make the folder of a controller, and its settings if it has none."""
+    make_folder(controller.folder)
     if not controller.settings.exists():
         voters = ",".join(f"{each.id}@{each.address}" for each in plan.controllers)
         node = NodePlan(role=Role.CONTROLLER, id=controller.id, kafka=controller.address)
         settings = node_settings(node, plan.cluster_id, voters, controller.data.absolute())
         replace_file(controller.settings, as_properties(settings, "restore").encode())
+
+
+def _put_in_place(controller: NewController, made: Path) -> None:
+    """Move the data folder of a controller into its place."""
     sync_folder(made)
     # An empty folder is replaced; one with anything in it is not.
     made.rename(controller.data)
     sync_folder(controller.folder)
-    sync_folder(controller.folder.parent)
 
 
 @contextmanager
 def _work_folder(folder: Path) -> Iterator[Path]:
     """Make a work folder in `folder`; it is removed at the end."""
     was_there = folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     work = folder / WORK
     make_folder(work)
     lock = FolderLock(work)

@@ -1,6 +1,7 @@
 """`metaquorum restore`: the folders that it writes, what it refuses, and clusters that go on."""
 
 import asyncio
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from admin.backup.storage import find_manifest
 from admin.backup.verification import verify
 from admin.tools.founding import LOST_EPOCHS_MAX
 from quorum.core.limits import EPOCH_MAX
+from quorum.log.filesystem import OS
 from quorum.log.meta_properties import look
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.persistent_state import LOG_FOLDER
@@ -100,6 +102,40 @@ def test_folders_with_anything_in_them_are_refused_and_stay(tmp_path: Path) -> N
         again.stderr
     )
     assert fingerprint(new) == before
+
+
+def test_if_one_folder_cannot_be_made_none_has_data(tmp_path: Path) -> None:
+    """Some would be refused as not empty when the command is given again."""
+    backed_up(old(tmp_path, 2), tmp_path / "to")
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / "controller-4").write_text("no folder")
+    result = command("restore", tmp_path / "to", "--dir", new)
+    assert result.exit_code == 1
+    assert "controller-4" in result.stderr
+    assert not [*new.glob("*/data")]
+    (new / "controller-4").unlink()
+    assert command("restore", tmp_path / "to", "--dir", new).exit_code == 0
+
+
+def test_every_name_that_is_made_survives_a_power_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names of new folders too, of those above the controllers and of the place."""
+    synced: list[Path] = []
+
+    def sync(fd: int) -> None:
+        os.fsync(fd)
+        synced.append(Path(os.readlink(f"/proc/self/fd/{fd}")))
+
+    monkeypatch.setattr(type(OS), "fsync", staticmethod(sync))
+    place, new = tmp_path / "a" / "to", tmp_path / "b" / "new"
+    backed_up(old(tmp_path, 2), place)
+    assert command("restore", place, "--dir", new).exit_code == 0
+    log = new / "controller-2" / "data" / LOG_FOLDER
+    assert {tmp_path, place.parent, place, new.parent, new, log.parent.parent} <= {*synced}
+    names = {each.name for each in log.iterdir() if each.suffix != ".lock"}
+    assert names <= {each.name for each in synced} | {"quorum-state", ".lock"}
 
 
 def test_settings_that_are_there_stay(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`metaquorum recover`: the log that it keeps, what it says and refuses, clusters that go on."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,13 @@ from quorum.records.batch import headers
 from quorum.records.encode import stamp
 from quorum.transport.address import Address
 from statemachine.records import codec, kafka_records
-from tests.admin.recover.recovered_folders import command, started, voters
+from tests.admin.recover.recovered_folders import (
+    RENAMES_MAX,
+    command,
+    is_killed_at_rename,
+    started,
+    voters,
+)
 from tests.admin.tools.old_controllers import (
     CHECKPOINT,
     CHECKPOINT_END,
@@ -299,6 +306,31 @@ def test_a_recovery_that_was_killed_between_its_renames_begins_again(tmp_path: P
     result = command("recover", source, *YES)
     assert result.exit_code == 0, result.stderr
     assert log.is_dir()
+
+
+def test_a_recovery_that_is_killed_at_any_change_of_a_name_is_given_again(tmp_path: Path) -> None:
+    """Of two folders, one of which has a damaged identity."""
+    for kills in range(RENAMES_MAX):
+        place = tmp_path / str(kills)
+        sound, nameless = old(place, 2, log=cut(531)), old(place, 3)
+        (nameless / "meta.properties").write_text("node.id=three\n")
+        sources = (sound, f"3={nameless}")
+        given = ("--cluster-id", CLUSTER_ID, "--voters", "2@127.0.0.1:1,3@127.0.0.1:2", *YES)
+        recover = partial(command, "recover", *sources, *given)
+        was_killed = is_killed_at_rename(kills, recover)
+        result = recover()
+        if result.exit_code:
+            # The new folders are a majority of the new voters, and can start.
+            assert "start these nodes, and nothing is lost" in result.stderr
+        for folder in (sound, nameless):
+            found = look(folder)
+            assert found is not None
+            assert (folder / LOG_FOLDER / "quorum-state").exists()
+        if not was_killed:
+            break
+    else:
+        raise AssertionError("it was killed each time")
+    assert kills >= 4
 
 
 def test_what_is_no_folder_of_a_controller_is_refused(tmp_path: Path) -> None:
