@@ -1,6 +1,6 @@
 """`metaquorum restore`: found a cluster from a backup."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,8 @@ def command(
     Makes the folders of its controllers and prints the commands that start them. Whatever was
     committed after the backup is lost; the command says as of when that is, and what to do with
     brokers that know more (docs/recovery.md). The controllers of before must never be started
-    again. A data folder with anything in it is refused.
+    again: while one of them answers at its address, the command refuses. A data folder with
+    anything in it is refused.
     """
     run(_restore(place, id, folder, controllers, is_new_cluster))
 
@@ -83,6 +84,7 @@ async def _restore(
         is_new_cluster=is_new_cluster,
         now_ms=wall_ms(),
     )
+    strange = () if is_new_cluster else await _strangers(plan)
     try:
         restore(plan, storage, folder, now_ms=wall_ms())
     except StorageError as error:
@@ -91,10 +93,34 @@ async def _restore(
     write("")
     for line in _notes(plan, wall_ms() - plan.manifest.taken_ms):
         write(f"- {line}")
+    for address in strange:
+        write(
+            f"- Something listens at {address}, and does not say what it is: before you start "
+            "anything, make sure that it is no controller of before."
+        )
     write("")
     write("Start the controllers, each with one of these commands:")
     for each in plan.controllers:
         write(f"  {command_line()} start --config {each.settings}")
+
+
+async def _strangers(plan: "Plan") -> "Sequence[Address]":
+    """The addresses of the controllers where somebody is who does not say who; raises
+    `BackupError` if a controller of before answers."""
+    from admin.backup.faults import BackupError
+    from admin.tools.living_nodes import look_for_nodes
+    from quorum.transport.address import Address
+
+    before = [Address(of[1], of[2]) for each in plan.manifest.voters for of in each.endpoints]
+    places = (*before, *(each.address for each in plan.controllers))
+    seen = await look_for_nodes(places, plan.cluster_id)
+    if seen.living:
+        raise BackupError(
+            f"a node of cluster {plan.cluster_id} answers at {', '.join(map(str, seen.living))}: "
+            "stop all controllers of before for good, or found a cluster beside theirs with "
+            "--new-cluster"
+        )
+    return seen.strange
 
 
 def _notes(plan: "Plan", age_ms: int) -> list[str]:

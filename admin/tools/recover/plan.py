@@ -44,6 +44,12 @@ class Plan:
     """True if nodes may have seen a higher epoch than the new one."""
 
     @property
+    def places_before(self) -> list[Address]:
+        """The addresses of the voters at the end of the log, as far as it has them."""
+        found = _recorded(self.best).values()
+        return [Address(of.host, of.port) for each in found for of in each.endpoints]
+
+    @property
     def lost(self) -> list[ReplicaId]:
         """The voters whose folders are not among those that are left."""
         left = {each.node_id for each in self.survivors}

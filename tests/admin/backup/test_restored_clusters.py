@@ -74,6 +74,15 @@ async def test_a_restored_cluster_goes_on_with_what_was_backed_up(
         await join(leader.controller, 301)
         await asked(leader.controller, topic("after", 301))
         assert image.topic_named("after") is not None
+        # While it lives, no second one is founded beside it, but for one with another id.
+        there = voters({each.node_id: each.address for each in nodes.values()})
+        again = ("restore", place, "--dir", tmp_path / "2", "--controllers", there)
+        refused = await asyncio.to_thread(command, *again)
+        assert refused.exit_code == 1
+        assert f"a node of cluster {CLUSTER_ID} answers at 127.0.0.1:" in refused.stderr
+        assert not (tmp_path / "2").exists()
+        other = await asyncio.to_thread(command, *again, "--new-cluster")
+        assert other.exit_code == 0, other.stderr
 
 
 def test_the_command_says_what_is_lost_and_how_to_start(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """`metaquorum recover`: the log that it keeps, what it says and refuses, clusters that go on."""
 
+import asyncio
+import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -131,6 +133,49 @@ def test_a_majority_that_can_start_is_refused(tmp_path: Path) -> None:
     # A wiped disk is no voter.
     wiped = old(tmp_path / "wiped", 4, directory="Hb0r3ZQ2T0mW2bIYvQmZ1A")
     assert command("recover", sources[0], wiped, *YES).exit_code == 0
+
+
+def two_left(folder: Path) -> dict[int, Path]:
+    """Two folders of three that need a recovery."""
+    sources = {node_id: old(folder, node_id) for node_id in (2, 3)}
+    (sources[3] / LOG_FOLDER / "quorum-state").unlink()
+    return sources
+
+
+async def test_nothing_is_recovered_while_a_voter_answers(tmp_path: Path) -> None:
+    sources = two_left(tmp_path)
+
+    def make(addresses: Mapping[int, Address]) -> Mapping[int, Path]:
+        result = command("recover", *sources.values(), "--voters", voters(addresses), *YES)
+        assert result.exit_code == 0, result.stderr
+        return sources
+
+    async with started(make, 2, 3) as nodes:
+        await active(nodes.values())
+        # As of a backup of the disk: the folder itself is free.
+        copy = await asyncio.to_thread(shutil.copytree, sources[2], tmp_path / "copy")
+        before = kept(copy)
+        result = await asyncio.to_thread(command, "recover", copy, *YES)
+    assert result.exit_code == 1
+    places = ", ".join(map(str, sorted(node.address for node in nodes.values())))
+    assert f"a controller of cluster {CLUSTER_ID} answers at {places}: it is not lost" in (
+        result.stderr
+    )
+    assert kept(copy) == before
+
+
+async def test_a_listener_that_does_not_say_what_it_is_is_named(tmp_path: Path) -> None:
+    """A controller with SASL, say: nothing is known about it without credentials."""
+    sources = two_left(tmp_path)
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        given = ("--voters", f"2@127.0.0.1:1,3@127.0.0.1:{port}", *YES)
+        result = await asyncio.to_thread(command, "recover", *sources.values(), *given)
+        assert result.exit_code == 0, result.stderr
+        again = await asyncio.to_thread(command, "recover", sources[2], stdin="no\n")
+    assert again.exit_code == 1
+    assert f"Something listens at 127.0.0.1:{port}, an address of a voter of before" in again.stderr
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
