@@ -22,6 +22,8 @@ _UNFINISHED_FILE: Final = re.compile(
 class FolderStorage:
     """A folder, which is made when first written to."""
 
+    is_exclusive = True
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 

@@ -31,6 +31,7 @@ FORMAT: Final = 1
 MANIFEST_BYTES_MAX: Final = 16 * 1024 * 1024
 
 _NAME: Final = re.compile(r"backup-(\d{8}T\d{6}\.\d{3}Z)\.json")
+_FILE: Final = re.compile(r"[0-9]{20}(?:-[0-9]{10})?-([0-9]{13,})\.(?:checkpoint|log)")
 _Number = Annotated[int, Meta(ge=0)]
 _FileName = Annotated[str, Meta(pattern=r"^[0-9]{20}[0-9-]{0,40}\.(checkpoint|log)$")]
 _Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
@@ -169,6 +170,12 @@ def snapshot_name(id_: OffsetAndEpoch, taken_ms: int) -> str:
 def log_name(base: int, taken_ms: int) -> str:
     """The file name of a piece of the log that begins at `base`; as above."""
     return f"{base:020}-{taken_ms:013}.log"
+
+
+def written_ms(name: str) -> int | None:
+    """The time of the run that has written a file of a backup; None for another file."""
+    match = _FILE.fullmatch(name)
+    return None if match is None else int(match[1])
 
 
 def make_manifest(

@@ -52,6 +52,8 @@ def object_storage(uri: str) -> Storage:
 class ObjectStorage:
     """A folder of an object store."""
 
+    is_exclusive = False
+
     def __init__(self, uri: str, files: "FileSystem", root: str) -> None:
         self._uri = uri
         self._files: Any = files

@@ -26,6 +26,7 @@ from admin.backup.manifest import (
     manifest_name,
     snapshot_name,
     taken_ms_of,
+    written_ms,
 )
 from admin.backup.metadata_source import (
     PAUSE_SECONDS,
@@ -47,6 +48,8 @@ GROWING_BYTES: Final = 4 * 1024 * 1024
 """The size up to which the last piece of the log is written again with what follows on it."""
 LOG_FILE_BYTES: Final = 64 * 1024 * 1024
 """The size from which on the log goes on in another file."""
+OTHERS_MS_MAX: Final = 24 * 3_600_000
+"""The time that another run into the same place may take, where the place cannot keep it out."""
 SNAPSHOT_TRIES: Final = 5
 """Attempts to fetch a snapshot while the leader changes, or replaces it."""
 
@@ -145,12 +148,29 @@ class _Run:
             snapshot=chain.snapshot,
             log=chain.log,
         )
-        with self._storage.create(manifest_name(manifest.id)) as writer:
+        with self._storage.create(manifest.name) as writer:
             writer.write(encode_manifest(manifest))
+        self._check_published(manifest)
         removed = self._remove(retention)
         return Outcome(
             manifest, previous, self._fetched_bytes, tuple(removed), tuple(self._remarks)
         )
+
+    def _check_published(self, manifest: Manifest) -> None:
+        """Take a backup back whose files another run has removed meanwhile; raises `BackupError`.
+
+        That run had older manifests only, and removed what none of those names.
+        """
+        if self._storage.is_exclusive:
+            return
+        sizes = self._storage.sizes()
+        gone = [each.name for each in manifest.files if sizes.get(each.name) != each.size_bytes]
+        if gone:
+            self._storage.remove(manifest.name)
+            raise BackupError(
+                f"{self._storage}: {', '.join(gone)} was removed while backup {manifest.id} was "
+                "made, by another backup into the same place: let one process make them"
+            )
 
     def _previous(self, ids: Sequence[str]) -> Manifest | None:
         """The newest backup that can be continued, or None.
@@ -404,18 +424,17 @@ class _Run:
         if is_whole:
             # The files of a manifest that cannot be read are not known.
             named = {file.name for each in manifests if each.id not in gone for file in each.files}
-            for name in unnamed(self._storage, named):
-                self._storage.remove(name)
+            for name in self._storage.sizes():
+                if name not in named and self._is_left(name):
+                    self._storage.remove(name)
         return gone
 
-
-def unnamed(storage: Storage, named: set[str]) -> list[str]:
-    """The files of backups that are not among `named`; of other files nothing is known."""
-    return [
-        name
-        for name in storage.sizes()
-        if name.endswith((".checkpoint", ".log")) and name[:20].isdecimal() and name not in named
-    ]
+    def _is_left(self, name: str) -> bool:
+        """Check whether a file that no manifest names is one of a backup, and of none under way."""
+        written = written_ms(name)
+        if written is None:
+            return False
+        return self._storage.is_exclusive or self._taken_ms - written > OTHERS_MS_MAX
 
 
 @contextmanager

@@ -51,6 +51,9 @@ class Write(Protocol):
 class Storage(Protocol):
     """The files of one place; errors are `BackupError`s that name it."""
 
+    is_exclusive: bool
+    """True if `locked` keeps other backups out."""
+
     def __str__(self) -> str: ...
 
     def sizes(self) -> Mapping[str, int]:
@@ -74,7 +77,7 @@ class Storage(Protocol):
         ...
 
     def locked(self) -> AbstractContextManager[None]:
-        """Keep other backups out, where the place can do that."""
+        """Keep other backups out, if the place `is_exclusive`."""
         ...
 
 

@@ -1,5 +1,7 @@
 """Backups one after the other: what each fetches, keeps and removes, and what a crash leaves."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -7,9 +9,10 @@ import pytest
 from admin.backup import run
 from admin.backup.faults import BackupError
 from admin.backup.folder_storage import FolderStorage
+from admin.backup.manifest import log_name
 from admin.backup.metadata_source import Elsewhere, Part, Records
 from admin.backup.retention import Retention
-from admin.backup.storage import backup_ids, find_manifest
+from admin.backup.storage import Writer, backup_ids, find_manifest
 from admin.backup.verification import Verified, verify
 from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch
 from quorum.log.quorum_state import QuorumStateFile
@@ -294,12 +297,51 @@ def test_two_backups_into_one_place_keep_apart(tmp_path: Path) -> None:
         backed_up(old(tmp_path, 2), storage)
 
 
+class Shared(FolderStorage):
+    """A place that cannot keep another run out, as an object store cannot."""
+
+    is_exclusive = False
+
+
+def test_a_run_does_not_take_the_files_of_another_one_that_is_under_way(tmp_path: Path) -> None:
+    place = Shared(tmp_path / "to")
+    backed_up(old(tmp_path / "1", 2, log=cut(493)), place)
+    under_way = tmp_path / "to" / log_name(0, TAKEN_MS + HOUR_MS)
+    under_way.write_bytes(LOG)
+    source = old(tmp_path / "2", 2)
+    backed_up(source, place, now_ms=TAKEN_MS + 2 * HOUR_MS, retention=Retention(count=1))
+    assert under_way.exists()
+    backed_up(source, place, now_ms=TAKEN_MS + 48 * HOUR_MS, retention=Retention(count=1))
+    assert not under_way.exists()
+    assert verified(tmp_path / "to").manifest.end_offset == LOG_END
+
+
+class Overtaken(Shared):
+    """Another run removes what its manifests do not name, just before this one has published."""
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[Writer]:
+        with super().create(name) as writer:
+            yield writer
+        if name.endswith(".json"):
+            self.remove(next(each for each in self.sizes() if each.endswith(".log")))
+
+
+def test_a_backup_whose_files_another_run_removes_is_none(tmp_path: Path) -> None:
+    place = Overtaken(tmp_path / "to")
+    with pytest.raises(BackupError, match="by another backup into the same place"):
+        backed_up(old(tmp_path, 2), place)
+    assert backup_ids(place) == []
+
+
 def test_files_of_others_stay(tmp_path: Path) -> None:
     place = tmp_path / "to"
     place.mkdir()
     (place / "notes.log").write_text("mine")
+    (place / f"{0:020}.log").write_text("of a controller")
     backed_up(old(tmp_path, 2), place, retention=Retention(count=1))
     assert (place / "notes.log").read_text() == "mine"
+    assert (place / f"{0:020}.log").read_text() == "of a controller"
 
 
 def test_what_the_commands_show(tmp_path: Path) -> None:
