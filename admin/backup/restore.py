@@ -37,7 +37,7 @@ from admin.tools.founding import (
     write_election,
 )
 from admin.tools.local_plan import SETTINGS_FILE, NodePlan, as_properties, node_settings
-from quorum.core.limits import EPOCH_MAX
+from quorum.core.limits import EPOCH_MAX, STRANGER_EPOCH_LEAP_MAX
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint, Voter, VoterSet
 from quorum.log import meta_properties
@@ -48,8 +48,10 @@ from quorum.persistent_state import LISTENER_NAME
 from quorum.records.batch_stream import BatchStream
 from quorum.transport.address import Address
 
-RESTORE_SECONDS_MAX: Final = 1 << 28
-"""Epochs that are left out at most because of the age of a backup; eight years."""
+AGE_MINUTES_MAX: Final = 1 << 19
+"""Epochs that are left out because of the age of a backup: one a minute, for a year at most."""
+# No node follows a leader whose epoch lies further ahead.
+assert LOST_EPOCHS_MAX + AGE_MINUTES_MAX < STRANGER_EPOCH_LEAP_MAX
 WORK: Final = ".restoring"
 DATA: Final = "data"
 
@@ -118,13 +120,13 @@ def _first_epoch(manifest: Manifest, newest: Manifest, now_ms: int) -> Epoch:
     """The epoch to begin with: above those of before, and of clusters restored before this one.
 
     An earlier restore may have begun with the same backup or an older one, and brokers may have
-    its log. As the epoch rises by one a second, the same is not begun twice.
+    its log. As the epoch rises by one a minute, the same is not begun twice.
     """
     last = newest if newest.cluster_id == manifest.cluster_id else manifest
     check_epochs(last)
-    seconds = max(0, now_ms - last.taken_ms) // 1_000
+    minutes = max(0, now_ms - last.taken_ms) // 60_000
     first = max(manifest.epoch, last.epoch) + LOST_EPOCHS_MAX
-    return Epoch(min(first + min(seconds, RESTORE_SECONDS_MAX), EPOCH_MAX - 1))
+    return Epoch(min(first + min(minutes, AGE_MINUTES_MAX), EPOCH_MAX - 1))
 
 
 def _voters_of(manifest: Manifest) -> Mapping[ReplicaId, Address]:
