@@ -17,6 +17,12 @@ SECRET_CHARACTERS_MIN: Final = 4
 FRAGMENT_CHARACTERS_MIN: Final = 8
 """A part of a secret, between spaces, quotes and backslashes, that is removed by itself too."""
 
+_SECRET: Final = (
+    r"password|passwd|passphrase|\bpwd|secret|api[_-]?key|master\.key|"
+    r"(?:access|auth|id|refresh|session)[_-]token"
+)
+"""The names of secrets, as parts of longer names."""
+
 _FORMS: Final = (
     # A private key in PEM, with line breaks or with those written as \n.
     (
@@ -26,11 +32,24 @@ _FORMS: Final = (
         ),
         HIDDEN,
     ),
-    # The options of a login module, settings, JSON, TOML: everything that is called a password.
+    # A line of settings: its value may have spaces without quotes around it.
+    (
+        re.compile(rf"""(?im)^([ \t]*[\w.\-]*(?:{_SECRET})[\w.\-]*[ \t]*=[ \t]*)(?!["'\[])\S.*$"""),
+        rf"\1{HIDDEN}",
+    ),
+    # The options of a login module, JSON, TOML, URIs: everything that is called a password.
     (
         re.compile(
-            r"""(?ix) ( [\w.\-]* (?: password | passwd | secret | \buser_\w+ ) [\w.\-]*
-            ["']? \s* [=:] \s* ) (?: \\?"(?:[^"\\]|\\.)*\\?" | '[^']*' | [^\s,;"'}]+ )"""
+            rf"""(?ix) ( [\w.\-]* (?: {_SECRET} | \buser_\w+ ) [\w.\-]* ["']? \s* [=:] \s* )
+            (?: \\?"(?:[^"\\]|\\.)*\\?" | '(?:[^'\\]|\\.)*' | \[[^\]\n]*\] | [^\s,;"'}}&]+ )"""
+        ),
+        rf"\1{HIDDEN}",
+    ),
+    # Headers of HTTP, whatever the scheme; one without quotes to the end of its line.
+    (
+        re.compile(
+            r"""(?ix) \b ( (?: (?:proxy-)? authorization | (?:set-)? cookie ) ["']? [ ]* : [ ]* )
+            (?: "(?:[^"\\\n]|\\.)*" | '[^'\n]*' | \S [^\n]* )"""
         ),
         rf"\1{HIDDEN}",
     ),
