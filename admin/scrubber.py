@@ -34,13 +34,17 @@ _FORMS: Final = (
     ),
     # A line of settings: its value may have spaces without quotes around it.
     (
-        re.compile(rf"""(?im)^([ \t]*[\w.\-]*(?:{_SECRET})[\w.\-]*[ \t]*=[ \t]*)(?!["'\[])\S.*$"""),
+        re.compile(
+            rf"""(?imx) ^ ( [ \t]* [\w.\-]{{0,99}} (?:{_SECRET}) [\w.\-]{{0,99}} [ \t]* = [ \t]* )
+            (?!["'\[]) \S .* $"""
+        ),
         rf"\1{HIDDEN}",
     ),
-    # The options of a login module, JSON, TOML, URIs: everything that is called a password.
+    # The options of a login module, JSON, TOML, URIs: everything that is called a password. What
+    # precedes the word in its name is not looked at: that would take the square of its length.
     (
         re.compile(
-            rf"""(?ix) ( [\w.\-]* (?: {_SECRET} | \buser_\w+ ) [\w.\-]* ["']? \s* [=:] \s* )
+            rf"""(?ix) ( (?: {_SECRET} | \buser_ ) [\w.\-]{{0,99}} ["']? \s* [=:] \s* )
             (?: \\?"(?:[^"\\]|\\.)*\\?" | '(?:[^'\\]|\\.)*' | \[[^\]\n]*\] | [^\s,;"'}}&]+ )"""
         ),
         rf"\1{HIDDEN}",
@@ -59,7 +63,7 @@ _FORMS: Final = (
     # A JSON web token.
     (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"), HIDDEN),
     # The user and the password of an address.
-    (re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s:@\"']*:[^/\s@\"']+@"), rf"\1{HIDDEN}@"),
+    (re.compile(r"(\b[a-z][a-z0-9+.-]{0,30}://)[^/\s:@\"']*:[^/\s@\"']+@"), rf"\1{HIDDEN}@"),
 )
 
 
