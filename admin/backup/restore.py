@@ -173,10 +173,11 @@ def _new_cluster_id() -> str:
             return text
 
 
-def restore(plan: Plan, storage: Storage, folder: Path, *, now_ms: int) -> None:
-    """Make the folders of the controllers; raises `BackupError`, and then none of them has data.
+def restore(plan: Plan, storage: Storage, folder: Path, *, now_ms: int) -> Sequence[NewController]:
+    """Make the folders of the controllers; return those whose settings were not there.
 
-    `now_ms` is the timestamp of the records that open the epoch.
+    `now_ms` is the timestamp of the records that open the epoch. Raises `BackupError`, and then
+    none of the controllers has data.
     """
     try:
         with _work_folder(folder) as work:
@@ -199,11 +200,11 @@ def restore(plan: Plan, storage: Storage, folder: Path, *, now_ms: int) -> None:
                 make_folder(log_folder)
                 copy_log(log, log_folder)
                 write_election(log_folder, opening.election, plan.cluster_id)
-            for each in plan.controllers:
-                _make_home(plan, each)
+            fresh = [each for each in plan.controllers if _make_home(plan, each)]
             # Last, and nothing but renames: whatever fails has failed before.
             for each in plan.controllers:
                 _put_in_place(each, data[each.id])
+            return fresh
     except OSError as error:
         where = error.filename2 or error.filename or folder
         raise BackupError(f"{where} cannot be written: {error.strerror or error}") from error
@@ -270,14 +271,16 @@ def _opening(plan: Plan, keys: Mapping[ReplicaId, ReplicaKey]) -> NewEpoch:
     return NewEpoch(epoch=plan.epoch, leader=keys[first], voters=VoterSet(voters))
 
 
-def _make_home(plan: Plan, controller: NewController) -> None:
-    """Make the folder of a controller, and its settings if it has none."""
+def _make_home(plan: Plan, controller: NewController) -> bool:
+    """Make the folder of a controller, and its settings; return False if it has settings."""
     make_folder(controller.folder)
-    if not controller.settings.exists():
-        voters = ",".join(f"{each.id}@{each.address}" for each in plan.controllers)
-        node = NodePlan(role=Role.CONTROLLER, id=controller.id, kafka=controller.address)
-        settings = node_settings(node, plan.cluster_id, voters, controller.data.absolute())
-        replace_file(controller.settings, as_properties(settings, "restore").encode())
+    if controller.settings.exists():
+        return False
+    voters = ",".join(f"{each.id}@{each.address}" for each in plan.controllers)
+    node = NodePlan(role=Role.CONTROLLER, id=controller.id, kafka=controller.address)
+    settings = node_settings(node, plan.cluster_id, voters, controller.data.absolute())
+    replace_file(controller.settings, as_properties(settings, "restore").encode())
+    return True
 
 
 def _put_in_place(controller: NewController, made: Path) -> None:

@@ -86,13 +86,19 @@ async def _restore(
     )
     strange = () if is_new_cluster else await _strangers(plan)
     try:
-        restore(plan, storage, folder, now_ms=wall_ms())
+        fresh = restore(plan, storage, folder, now_ms=wall_ms())
     except StorageError as error:
         raise click.ClickException(str(error)) from None
     write(described(plan.manifest))
     write("")
     for line in _notes(plan, wall_ms() - plan.manifest.taken_ms):
         write(f"- {line}")
+    if fresh:
+        write(
+            f"- The settings of {', '.join(str(each.id) for each in fresh)} are new, and have no "
+            "TLS, SASL and authorizer: if the controllers of before had them, add theirs first. "
+            "Without them whoever reaches a controller may do everything."
+        )
     for address in strange:
         write(
             f"- Something listens at {address}, and does not say what it is: before you start "

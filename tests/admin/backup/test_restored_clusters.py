@@ -154,8 +154,10 @@ def test_settings_that_are_there_stay(tmp_path: Path) -> None:
     settings.parent.mkdir(parents=True)
     settings.write_text("node.id=2\n")
     (settings.parent / "data").mkdir()
-    assert command("restore", tmp_path / "to", "--dir", tmp_path / "new").exit_code == 0
+    result = command("restore", tmp_path / "to", "--dir", tmp_path / "new")
+    assert result.exit_code == 0, result.stderr
     assert settings.read_text() == "node.id=2\n"
+    assert "The settings of 3, 4 are new, and have no TLS, SASL and authorizer" in result.stdout
     assert (settings.parent / "data" / LOG_FOLDER).is_dir()
 
 
