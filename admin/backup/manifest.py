@@ -75,7 +75,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     id: str
     cluster_id: str
     taken_ms: _Number
-    """The time of the backup: everything that was committed then is in it."""
+    """The time of the backup, by the clock of the machine that made it: everything that the leader
+    knew to be committed then is in it."""
     end_offset: _Number
     epoch: _Number
     last_record_ms: int

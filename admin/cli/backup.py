@@ -99,8 +99,8 @@ def command(
 
     Fetches the newest snapshot and the log behind it from the leader, as an observer does, and
     checks them; any node may be named. A further run into the same place fetches only what is
-    new. Everything that was committed when it began is in a backup. An interrupted run leaves the
-    earlier backups as they were.
+    new. Everything that the leader knew to be committed then is in a backup. An interrupted run
+    leaves the earlier backups as they were.
 
     `backup verify` checks a backup, `metaquorum restore` founds a cluster from it
     (docs/recovery.md). With --from-folder the log of a stopped node is taken, if no controller is
@@ -334,9 +334,10 @@ def described(manifest: "Manifest") -> str:
 @output_option
 @click.pass_context
 def verify_(ctx: click.Context, place: str, id: str | None, output: str) -> None:
-    """Check every byte of a backup, and that a controller can read it.
+    """Check every byte of a backup, and that this release can restore it.
 
-    Checks the newest backup, unless BACKUP names another. Exit code 1: it is damaged.
+    Checks the newest backup, unless BACKUP names another. Exit code 1: it is damaged, or cannot be
+    restored.
     """
     ctx.exit(run(_verify(place, id, output)))
 
