@@ -50,6 +50,11 @@ class Plan:
         return [Address(of.host, of.port) for each in found for of in each.endpoints]
 
     @property
+    def newcomers(self) -> list[ReplicaId]:
+        """The new voters that were none at the end of the log, if it names any."""
+        return sorted(self.endpoints.keys() - set(self.voters_before)) if self.voters_before else []
+
+    @property
     def lost(self) -> list[ReplicaId]:
         """The voters whose folders are not among those that are left."""
         left = {each.node_id for each in self.survivors}

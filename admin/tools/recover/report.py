@@ -64,6 +64,11 @@ def _lines(plan: Plan) -> Iterator[str]:
         "What may come to be: records at the end of that log of which nobody was told yet that "
         "they are committed."
     )
+    if plan.newcomers:
+        yield (
+            f"Nodes without a vote until now, {_ids(plan.newcomers)}, get one: leave the folders "
+            "of brokers out."
+        )
     yield f"The voters will be {_ids(plan.endpoints)}, from epoch {plan.epoch} on."
     if plan.begins_epochs_again:
         yield (

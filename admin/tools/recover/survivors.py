@@ -19,7 +19,7 @@ from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch,
 from quorum.log import meta_properties, quorum_state
 from quorum.log.checkpoint import Checkpoint, CheckpointFacts, checkpoints, read_checkpoint
 from quorum.log.errors import FileDamaged, LogDamaged, StorageError
-from quorum.log.filesystem import LOCK_NAME, make_folder
+from quorum.log.filesystem import LOCK_NAME, make_folder, sync_folder
 from quorum.log.meta_properties import MetaProperties
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.recovery import Cut
@@ -159,13 +159,17 @@ def remove_copy(folder: Path) -> None:
 
 
 def _undo_interrupted(folder: Path) -> None:
-    """Put the log back that a recovery moved away before it was interrupted."""
+    """Put the log back that a recovery moved away before it was interrupted.
+
+    Its work folder is there then: what an earlier recovery has left beside a log is too old.
+    """
+    log = folder / LOG_FOLDER
+    if (folder / WORK / LOG_FOLDER).is_dir() and not log.exists():
+        aside = sorted(folder.glob(f"{LOG_FOLDER}{ASIDE}*"))
+        if aside:
+            aside[-1].rename(log)
+            sync_folder(folder)
     remove_copy(folder)
-    if (folder / LOG_FOLDER).exists() or not folder.is_dir():
-        return
-    aside = sorted(folder.glob(f"{LOG_FOLDER}{ASIDE}*"))
-    if aside:
-        aside[-1].rename(folder / LOG_FOLDER)
 
 
 def _meta_of(folder: Path, problems: list[str]) -> MetaProperties | None:

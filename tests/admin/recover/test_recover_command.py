@@ -353,6 +353,25 @@ def test_a_recovery_that_was_killed_between_its_renames_begins_again(tmp_path: P
     assert log.is_dir()
 
 
+def test_a_lost_log_is_not_replaced_by_that_of_an_earlier_recovery(tmp_path: Path) -> None:
+    """That is from before the records of months."""
+    source = old(tmp_path, 2)
+    assert command("recover", source, "--voters", "2@127.0.0.1:1", *YES).exit_code == 0
+    shutil.rmtree(source / LOG_FOLDER)
+    result = command("recover", source, *YES)
+    assert result.exit_code == 1
+    assert f"{source} has no {LOG_FOLDER}" in result.stderr
+    assert not (source / LOG_FOLDER).exists()
+
+
+def test_a_node_that_did_not_vote_is_named(tmp_path: Path) -> None:
+    """The folder of a broker has a log too."""
+    given = ("--voters", "1@127.0.0.1:1,2@127.0.0.1:2", *YES)
+    result = command("recover", old(tmp_path, 2), old(tmp_path, 1), *given)
+    assert result.exit_code == 0, result.stderr
+    assert "Nodes without a vote until now, 1, get one" in result.stderr
+
+
 def test_a_recovery_that_is_killed_at_any_change_of_a_name_is_given_again(tmp_path: Path) -> None:
     """Of two folders, one of which has a damaged identity."""
     for kills in range(RENAMES_MAX):
