@@ -268,21 +268,22 @@ def _begin_behind(copy: Path, damaged: LogDamaged, checkpoint: OffsetAndEpoch) -
             if base < within:
                 Segment(copy, base).path.unlink()
         return True
-    begin = Segment(copy, checkpoint.offset).path
-    with damaged.file.open("rb") as source:
+    with (
+        damaged.file.open("rb") as source,
+        Segment(copy, checkpoint.offset).path.open("xb") as target,
+    ):
         file = ScannedFile(source.fileno())
         position = next_sound_batch(
             file, damaged.position, base_min=checkpoint.offset, epoch_min=checkpoint.epoch
         )
-        is_found = position is not None and (
-            header_at(file.at(position, HEADER_BYTES)).base_offset == checkpoint.offset
-        )
-        with begin.open("xb") as target:
-            if is_found:
-                source.seek(position)
-                shutil.copyfileobj(source, target, COPIED_BYTES)
+        if position is not None:
+            header = header_at(file.at(position, HEADER_BYTES))
+            position = position if header.base_offset == checkpoint.offset else None
+        if position is not None:
+            source.seek(position)
+            shutil.copyfileobj(source, target, COPIED_BYTES)
     damaged.file.unlink()
-    return is_found
+    return position is not None
 
 
 def _cut_off(folder: Path, cut: Cut) -> str:

@@ -54,6 +54,7 @@ def is_killed_at_rename(number: int, work: Callable[[], object]) -> bool:
     """Do the work, and from its rename of this number on change nothing on the disk any more, as if
     the process had been killed. Return whether it made so many."""
     left = iter(range(number))
+    is_dead = False
 
     def rename(*names: Any, **more: Any) -> None:
         if is_dead or next(left, None) is None:
@@ -68,7 +69,7 @@ def is_killed_at_rename(number: int, work: Callable[[], object]) -> bool:
     def alive(change: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *names, **more: die() if is_dead else change(*names, **more)
 
-    is_dead, real = False, os.rename
+    real = os.rename
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "rename", rename)
         for module, name in ((os, "unlink"), (os, "rmdir"), (os, "mkdir"), (shutil, "rmtree")):
