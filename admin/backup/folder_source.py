@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from admin.backup.faults import BackupError
+from admin.backup.manifest import BackupError
 from admin.backup.metadata_source import FETCH_BYTES, Elsewhere, Part, Records
 from admin.tools.founding import FolderBusy, locked_folder
 from admin.tools.recover.survivors import RecoverError, Survivor, read

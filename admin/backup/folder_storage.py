@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from admin.backup.faults import BackupError
+from admin.backup.manifest import BackupError
 from admin.backup.storage import PART_BYTES, Writer
 from admin.tools.founding import make_folders
 from quorum.log.errors import StorageError

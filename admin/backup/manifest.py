@@ -12,8 +12,8 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Struct
 
-from admin.backup.faults import BackupDamaged
 from admin.backup.log_summary import LogSummary
+from admin.faults import AdminError
 from admin.units import parse_time_ms, show_time
 from quorum.core.vocabulary import (
     Epoch,
@@ -26,6 +26,15 @@ from quorum.core.vocabulary import (
 from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.log.checkpoint import checkpoint_name
 from quorum.log.meta_properties import uuid_from_text
+
+
+class BackupError(AdminError):
+    """A backup cannot be made, read or restored; nothing that was there has been changed."""
+
+
+class BackupDamaged(BackupError):
+    """A stored backup lacks a file, or a file does not hold what the manifest says."""
+
 
 FORMAT: Final = 1
 MANIFEST_BYTES_MAX: Final = 16 * 1024 * 1024

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from admin.backup.faults import BackupError
+from admin.backup.manifest import BackupError
 from admin.client.channels import Channels, NoResponse
 from admin.faults import Incompatible
 from quorum.clocks import monotonic_ms

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from admin.backup.faults import BackupError
 from admin.backup.log_summary import LogSummary
-from admin.backup.manifest import LogFile, Manifest, StoredFile
+from admin.backup.manifest import BackupError, LogFile, Manifest, StoredFile
 from admin.backup.storage import Storage
 from admin.backup.verification import (
     check_epochs,

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from admin.backup.faults import BackupDamaged, BackupError
 from admin.backup.log_summary import NOWHERE, LogSummary
 from admin.backup.manifest import (
+    BackupDamaged,
+    BackupError,
     LogFile,
     Manifest,
     StoredFile,
@@ -35,7 +36,6 @@ from admin.backup.metadata_source import (
     SnapshotGone,
     Source,
 )
-from admin.backup.retention import Retention, expired
 from admin.backup.storage import Storage, Writer, backup_ids, read_manifest
 from quorum.clocks import monotonic_ms
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
@@ -75,6 +75,31 @@ class Pace:
         self._next_ms = since_ms + size_bytes * 1_000 / self._rate
         if self._next_ms > now_ms:
             await asyncio.sleep((self._next_ms - now_ms) / 1_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """The limits of `metaquorum backup`; without one, everything is kept."""
+
+    count: int | None = None
+    """`--keep`: the newest ones that are kept."""
+    age_ms: int | None = None
+    """`--keep-for`: older ones are not kept."""
+
+
+def expired(taken_ms: Sequence[tuple[str, int]], retention: Retention, *, now_ms: int) -> list[str]:
+    """The ids of the backups that need not be kept, of these with their times, the oldest first.
+
+    A backup goes if either limit says so, but never the newest one.
+    """
+    gone: list[str] = []
+    newest_first = list(reversed(taken_ms))
+    for place, (id_, taken) in enumerate(newest_first):
+        is_surplus = retention.count is not None and place >= retention.count
+        is_old = retention.age_ms is not None and now_ms - taken > retention.age_ms
+        if place > 0 and (is_surplus or is_old):
+            gone.append(id_)
+    return gone[::-1]
 
 
 @dataclass(frozen=True, slots=True)

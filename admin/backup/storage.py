@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Final, Protocol
 
-from admin.backup.faults import BackupDamaged, BackupError
 from admin.backup.manifest import (
     MANIFEST_BYTES_MAX,
+    BackupDamaged,
+    BackupError,
     Manifest,
     decode_manifest,
     manifest_id,

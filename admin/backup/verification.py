@@ -9,9 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from admin.backup.faults import BackupDamaged, BackupError
 from admin.backup.log_summary import LogSummary
-from admin.backup.manifest import LogFile, Manifest, StoredFile, make_manifest
+from admin.backup.manifest import (
+    BackupDamaged,
+    BackupError,
+    LogFile,
+    Manifest,
+    StoredFile,
+    make_manifest,
+)
 from admin.backup.storage import Storage
 from admin.tools.founding import LOST_EPOCHS_MAX
 from quorum.core.limits import EPOCH_MAX

@@ -68,7 +68,7 @@ async def _restore(
     controllers: "Mapping[ReplicaId, Address] | None",
     is_new_cluster: bool,
 ) -> None:
-    from admin.backup.location import storage_of
+    from admin.backup.object_storage import storage_of
     from admin.backup.restore import make_plan, restore
     from admin.backup.storage import find_manifest, newest_manifest
     from quorum.clocks import wall_ms
@@ -113,7 +113,7 @@ async def _restore(
 async def _strangers(plan: "Plan") -> "Sequence[Address]":
     """The addresses of the controllers where somebody is who does not say who; raises
     `BackupError` if a controller of before answers."""
-    from admin.backup.faults import BackupError
+    from admin.backup.manifest import BackupError
     from admin.tools.living_nodes import look_for_nodes
     from quorum.transport.address import Address
 

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from admin.backup.faults import BackupError
 from admin.backup.folder_storage import FolderStorage
+from admin.backup.manifest import BackupError
 from admin.backup.metadata_source import MetadataSource
-from admin.backup.retention import Retention
-from admin.backup.run import Outcome, Pace, back_up
+from admin.backup.run import Outcome, Pace, Retention, back_up
 from admin.backup.storage import find_manifest
 from admin.backup.verification import verify
 from admin.client.channels import Channels

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from admin.backup import run
-from admin.backup.faults import BackupError
 from admin.backup.folder_storage import FolderStorage
-from admin.backup.manifest import log_name
+from admin.backup.manifest import BackupError, log_name
 from admin.backup.metadata_source import Elsewhere, Part, Records
-from admin.backup.retention import Retention
+from admin.backup.run import Retention
 from admin.backup.storage import Writer, backup_ids, find_manifest
 from admin.backup.verification import Verified, verify
 from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch

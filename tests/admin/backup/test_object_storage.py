@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-from admin.backup.faults import BackupError
-from admin.backup.location import storage_of
-from admin.backup.retention import Retention
+from admin.backup.manifest import BackupError
+from admin.backup.object_storage import storage_of
+from admin.backup.run import Retention
 from admin.backup.storage import backup_ids
 from tests.admin.backup.stored_backups import HOUR_MS, TAKEN_MS, backed_up, command
 from tests.admin.recover.recovered_folders import command as metaquorum
