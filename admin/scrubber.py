@@ -17,6 +17,12 @@ SECRET_CHARACTERS_MIN: Final = 4
 FRAGMENT_CHARACTERS_MIN: Final = 8
 """A part of a secret, between spaces, quotes and backslashes, that is removed by itself too."""
 
+_SECRET: Final = (
+    r"password|passwd|passphrase|\bpwd|secret|api[_-]?key|master\.key|"
+    r"(?:access|auth|id|refresh|session)[_-]token"
+)
+"""The names of secrets, as parts of longer names."""
+
 _FORMS: Final = (
     # A private key in PEM, with line breaks or with those written as \n.
     (
@@ -26,11 +32,28 @@ _FORMS: Final = (
         ),
         HIDDEN,
     ),
-    # The options of a login module, settings, JSON, TOML: everything that is called a password.
+    # A line of settings: its value may have spaces without quotes around it.
     (
         re.compile(
-            r"""(?ix) ( [\w.\-]* (?: password | passwd | secret | \buser_\w+ ) [\w.\-]*
-            ["']? \s* [=:] \s* ) (?: \\?"(?:[^"\\]|\\.)*\\?" | '[^']*' | [^\s,;"'}]+ )"""
+            rf"""(?imx) ^ ( [ \t]* [\w.\-]{{0,99}} (?:{_SECRET}) [\w.\-]{{0,99}} [ \t]* = [ \t]* )
+            (?!["'\[]) \S .* $"""
+        ),
+        rf"\1{HIDDEN}",
+    ),
+    # The options of a login module, JSON, TOML, URIs: everything that is called a password. What
+    # precedes the word in its name is not looked at: that would take the square of its length.
+    (
+        re.compile(
+            rf"""(?ix) ( (?: {_SECRET} | \buser_ ) [\w.\-]{{0,99}} ["']? \s* [=:] \s* )
+            (?: \\?"(?:[^"\\]|\\.)*\\?" | '(?:[^'\\]|\\.)*' | \[[^\]\n]*\] | [^\s,;"'}}&]+ )"""
+        ),
+        rf"\1{HIDDEN}",
+    ),
+    # Headers of HTTP, whatever the scheme; one without quotes to the end of its line.
+    (
+        re.compile(
+            r"""(?ix) \b ( (?: (?:proxy-)? authorization | (?:set-)? cookie ) ["']? [ ]* : [ ]* )
+            (?: "(?:[^"\\\n]|\\.)*" | '[^'\n]*' | \S [^\n]* )"""
         ),
         rf"\1{HIDDEN}",
     ),
@@ -40,7 +63,7 @@ _FORMS: Final = (
     # A JSON web token.
     (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"), HIDDEN),
     # The user and the password of an address.
-    (re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s:@\"']*:[^/\s@\"']+@"), rf"\1{HIDDEN}@"),
+    (re.compile(r"(\b[a-z][a-z0-9+.-]{0,30}://)[^/\s:@\"']*:[^/\s@\"']+@"), rf"\1{HIDDEN}@"),
 )
 
 

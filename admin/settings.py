@@ -316,6 +316,8 @@ def _log_levels(text: str) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for part in _names(text):
         name, _, level = part.rpartition("=")
+        if name.strip().partition(".")[0] == log_levels.AUDIT:
+            raise ValueError(f"{part}: the audit log has no level, it is always written")
         try:
             found[name.strip() or log_levels.ROOT] = log_levels.parse_level(level)
         except ValueError as error:

@@ -26,7 +26,8 @@ LEVELS: Final[Mapping[str, int]] = MappingProxyType(
 )
 """Kafka's names of the levels."""
 _NAMES: Final = {level: name for name, level in LEVELS.items()}
-_AUDIT: Final = "audit"
+AUDIT: Final = "audit"
+"""The logger of the audit log."""
 
 logger = logging.getLogger("process")
 
@@ -49,7 +50,7 @@ def levels() -> Mapping[str, str]:
     """Return the level in force of every logger, by name."""
     found: dict[str, logging.Logger] = {ROOT: logging.root}
     for name, each in logging.root.manager.loggerDict.items():
-        if isinstance(each, logging.Logger) and name.partition(".")[0] != _AUDIT:
+        if isinstance(each, logging.Logger) and name.partition(".")[0] != AUDIT:
             found[name] = each
     return {name: _name(found[name].getEffectiveLevel()) for name in sorted(found)}
 
@@ -106,14 +107,12 @@ def _change(name: str, level: str | None, who: str) -> None:
     """Set the level of a logger, or with None let it have that of `root`; `refusal` allows it."""
     before = levels()[name]
     _logger(name).setLevel(logging.NOTSET if level is None else parse_level(level))
-    # Whatever the level of this logger is, the line stands in the log.
-    logger.warning(
-        "The log level of %s is %s now, was %s; set by %s",
-        name,
-        levels()[name],
-        before,
-        who,
-        extra=LogEvent.LOG_LEVEL_CHANGED.extra,
+    line = "The log level of %s is %s now, was %s; set by %s"
+    values = (name, levels()[name], before, who)
+    extra = LogEvent.LOG_LEVEL_CHANGED.extra
+    # Handled, not logged: it stands in the log whatever the level of this logger is now.
+    logger.handle(
+        logger.makeRecord(logger.name, logging.WARNING, "", 0, line, values, None, extra=extra)
     )
 
 

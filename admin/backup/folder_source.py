@@ -4,17 +4,18 @@ This is the last resort if all controllers are lost and there is no backup: ever
 metadata log, up to what it had heard of. The folder is copied and never changed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from admin.backup.faults import BackupError
+from admin.backup.manifest import BackupError
 from admin.backup.metadata_source import FETCH_BYTES, Elsewhere, Part, Records
 from admin.tools.founding import FolderBusy, locked_folder
 from admin.tools.recover.survivors import RecoverError, Survivor, read
 from quorum.core.limits import SNAPSHOT_CHUNK_BYTES_MAX
 from quorum.core.vocabulary import OffsetAndEpoch
+from quorum.log.errors import StorageError
 from quorum.log.segmented_log import SegmentedLog
 from quorum.persistent_state import LOG_FOLDER, contains
 
@@ -26,6 +27,7 @@ class FolderSource:
         self._survivor = survivor
         self._log = log
         self.cluster_id = cluster_id
+        self.remarks: Sequence[str] = survivor.missing
 
     async def fetch(self, end: OffsetAndEpoch) -> Records | Elsewhere:
         """Read what follows on `end`; see `Source`."""
@@ -54,15 +56,15 @@ def folder_source(folder: Path) -> Iterator[FolderSource]:
     with TemporaryDirectory(prefix="metaquorum-backup-") as work:
         try:
             with locked_folder(folder):
-                survivor = read(folder, None, Path(work) / LOG_FOLDER)
-        except (FolderBusy, RecoverError) as error:
+                survivor = read(folder, None, Path(work) / LOG_FOLDER, needs_id=False)
+        except (FolderBusy, RecoverError, StorageError) as error:
             raise BackupError(str(error)) from error
         except OSError as error:
             raise BackupError(f"{folder} cannot be copied: {error.strerror or error}") from error
-        if survivor.meta is None or survivor.meta.cluster_id is None:
-            raise BackupError(f"{folder} does not name its cluster in meta.properties")
+        if survivor.cluster_id is None:
+            raise BackupError(f"no file in {folder} names its cluster")
         log = SegmentedLog(survivor.log_copy)
         try:
-            yield FolderSource(survivor, log, survivor.meta.cluster_id)
+            yield FolderSource(survivor, log, survivor.cluster_id)
         finally:
             log.close()

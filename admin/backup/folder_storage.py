@@ -7,8 +7,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from admin.backup.faults import BackupError
+from admin.backup.manifest import BackupError
 from admin.backup.storage import PART_BYTES, Writer
+from admin.tools.founding import make_folders
 from quorum.log.errors import StorageError
 from quorum.log.filesystem import FolderLock, sync_folder
 
@@ -20,6 +21,8 @@ _UNFINISHED_FILE: Final = re.compile(
 
 class FolderStorage:
     """A folder, which is made when first written to."""
+
+    is_exclusive = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -70,6 +73,8 @@ class FolderStorage:
     def remove(self, name: str) -> None:
         with self._said():
             (self._folder / name).unlink(missing_ok=True)
+            # The manifest of a backup is gone before its files are.
+            sync_folder(self._folder)
 
     def unfinished(self) -> Sequence[str]:
         with self._said():
@@ -79,9 +84,7 @@ class FolderStorage:
     @contextmanager
     def locked(self) -> Iterator[None]:
         with self._said():
-            if not self._folder.exists():
-                self._folder.mkdir(mode=0o700, parents=True)
-                sync_folder(self._folder.parent)
+            make_folders(self._folder)
         try:
             lock = FolderLock(self._folder)
         except StorageError as error:

@@ -14,6 +14,7 @@ from quorum.log.checkpoint import CheckedBatch, CheckpointFacts, values_of
 from quorum.records.control import (
     ControlType,
     LeaderChange,
+    cluster_id_in,
     control_type,
     decode_kraft_version,
     decode_voters,
@@ -40,6 +41,8 @@ class LogSummary:
     """The recorded voters; None below kraft.version 1."""
     voter_ids: tuple[ReplicaId, ...] = ()
     """The voters in the last LeaderChange record: all that a log without recorded voters has."""
+    cluster_id: str | None = None
+    """The id beside the last recorded voters; Kafka's controllers write none."""
     features: dict[str, int] = field(default_factory=dict)
     """The levels in force, without kraft.version."""
 
@@ -88,5 +91,6 @@ class LogSummary:
                     self.kraft_version = decode_kraft_version(record.value)
                 case ControlType.KRAFT_VOTERS:
                     self.voters = decode_voters(record.value)
+                    self.cluster_id = cluster_id_in(batch.data) or self.cluster_id
                 case _:
                     pass

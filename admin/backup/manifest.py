@@ -12,8 +12,8 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Struct
 
-from admin.backup.faults import BackupDamaged
 from admin.backup.log_summary import LogSummary
+from admin.faults import AdminError
 from admin.units import parse_time_ms, show_time
 from quorum.core.vocabulary import (
     Epoch,
@@ -27,10 +27,20 @@ from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.log.checkpoint import checkpoint_name
 from quorum.log.meta_properties import uuid_from_text
 
+
+class BackupError(AdminError):
+    """A backup cannot be made, read or restored; nothing that was there has been changed."""
+
+
+class BackupDamaged(BackupError):
+    """A stored backup lacks a file, or a file does not hold what the manifest says."""
+
+
 FORMAT: Final = 1
 MANIFEST_BYTES_MAX: Final = 16 * 1024 * 1024
 
 _NAME: Final = re.compile(r"backup-(\d{8}T\d{6}\.\d{3}Z)\.json")
+_FILE: Final = re.compile(r"[0-9]{20}(?:-[0-9]{10})?-([0-9]{13,})\.(?:checkpoint|log)")
 _Number = Annotated[int, Meta(ge=0)]
 _FileName = Annotated[str, Meta(pattern=r"^[0-9]{20}[0-9-]{0,40}\.(checkpoint|log)$")]
 _Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
@@ -74,7 +84,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     id: str
     cluster_id: str
     taken_ms: _Number
-    """The time of the backup: everything that was committed then is in it."""
+    """The time of the backup, by the clock of the machine that made it: everything that the leader
+    knew to be committed then is in it."""
     end_offset: _Number
     epoch: _Number
     last_record_ms: int
@@ -169,6 +180,12 @@ def snapshot_name(id_: OffsetAndEpoch, taken_ms: int) -> str:
 def log_name(base: int, taken_ms: int) -> str:
     """The file name of a piece of the log that begins at `base`; as above."""
     return f"{base:020}-{taken_ms:013}.log"
+
+
+def written_ms(name: str) -> int | None:
+    """The time of the run that has written a file of a backup; None for another file."""
+    match = _FILE.fullmatch(name)
+    return None if match is None else int(match[1])
 
 
 def make_manifest(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from admin.backup.faults import BackupError
+from admin.backup.manifest import BackupError
 from admin.client.channels import Channels, NoResponse
 from admin.faults import Incompatible
 from quorum.clocks import monotonic_ms
@@ -41,6 +41,10 @@ REQUEST_MS_MAX: Final = 5_000
 _READER: Final = ReplicaKey(NO_REPLICA)
 _MOVED_ON: Final = frozenset(
     {Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH, Error.UNKNOWN_LEADER_EPOCH}
+)
+_EPOCHS_FELL: Final = (
+    "the last backup ends in a later epoch than the cluster is in: if `metaquorum recover` has let "
+    "its epochs begin again, name another place with --to"
 )
 _NO_CONTROLLER: Final = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
@@ -78,6 +82,8 @@ class Source(Protocol):
     """The metadata log of one cluster."""
 
     cluster_id: str
+    remarks: Sequence[str]
+    """What is not in it although it was there once, a sentence each."""
 
     async def fetch(self, end: OffsetAndEpoch) -> Records | Elsewhere:
         """Ask for what follows on `end`; raises `AdminError`."""
@@ -110,27 +116,36 @@ class MetadataSource:
         self._epoch = Epoch(0)
         self._patience_ms = patience_ms
         self.cluster_id = cluster_id
+        self.remarks: Sequence[str] = ()
         self.leaderships = 0
         """The leaders and epochs that were met so far."""
 
     async def fetch(self, end: OffsetAndEpoch) -> Records | Elsewhere:
         """Ask the leader; see `Source`."""
-        answer = await self._ask(
-            lambda epoch: FetchRequest(
-                replica=_READER,
-                # No node is in an epoch before that of its log.
-                epoch=max(epoch, end.epoch),
-                log_end=end,
-                max_wait_ms=0,
-                max_bytes=FETCH_BYTES,
+        try:
+            answer = await self._ask(
+                lambda epoch: FetchRequest(
+                    replica=_READER,
+                    # No node is in an epoch before that of its log.
+                    epoch=max(epoch, end.epoch),
+                    log_end=end,
+                    max_wait_ms=0,
+                    max_bytes=FETCH_BYTES,
+                )
             )
-        )
+        except BackupError as error:
+            if 0 < self._epoch < end.epoch:
+                raise BackupError(f"{error}; {_EPOCHS_FELL}") from error
+            raise
         response = answer.response
         assert isinstance(response, FetchResponse)
         if response.diverging is not None or response.snapshot is not None:
             return Elsewhere(response.snapshot)
         if response.error:
-            raise BackupError(f"the log cannot be fetched from {end}: {response.error}")
+            # An epoch far above its own is none to our nodes.
+            fell = response.error is Error.INVALID_REQUEST and self._epoch < end.epoch
+            more = f"; {_EPOCHS_FELL}" if fell else ""
+            raise BackupError(f"the log cannot be fetched from {end}: {response.error}{more}")
         return Records(answer.records, response.high_watermark)
 
     async def fetch_snapshot(self, id_: OffsetAndEpoch, position: int) -> Part:

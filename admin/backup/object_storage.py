@@ -1,7 +1,8 @@
 """Backups in an object store, through pyarrow: s3://bucket/folder and the like.
 
 An object is there once it has been sent completely, so none is written aside. A run that was killed
-may leave a shortened object; no manifest names it, and a later run removes it.
+may leave a shortened object; no manifest names it, and a later run removes it. `storage_of` finds
+the storage that a command is given, which may be a folder.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from admin.backup.faults import BackupError
 from admin.backup.folder_storage import FolderStorage
+from admin.backup.manifest import BackupError
 from admin.backup.storage import PART_BYTES, Storage, Writer
 
 if TYPE_CHECKING:
@@ -23,6 +24,14 @@ _HOW_TO_INSTALL: Final = (
 
 _ONE_REQUEST: Final = "allow_delayed_open"
 """The option by which a small object takes one request instead of three."""
+
+
+def storage_of(place: str) -> Storage:
+    """The storage that `place` names: a folder, or a URI such as s3://bucket/folder.
+
+    Raises `BackupError` for a URI that cannot be used.
+    """
+    return object_storage(place) if "://" in place else FolderStorage(Path(place))
 
 
 def object_storage(uri: str) -> Storage:
@@ -51,6 +60,8 @@ def object_storage(uri: str) -> Storage:
 
 class ObjectStorage:
     """A folder of an object store."""
+
+    is_exclusive = False
 
     def __init__(self, uri: str, files: "FileSystem", root: str) -> None:
         self._uri = uri

@@ -14,23 +14,29 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from admin.backup.faults import BackupError
 from admin.backup.log_summary import LogSummary
-from admin.backup.manifest import LogFile, Manifest, StoredFile
+from admin.backup.manifest import BackupError, LogFile, Manifest, StoredFile
 from admin.backup.storage import Storage
-from admin.backup.verification import check_facts, checked_content, naming
+from admin.backup.verification import (
+    check_epochs,
+    check_facts,
+    check_restorable,
+    checked_content,
+    naming,
+)
 from admin.settings import Role
 from admin.tools.founding import (
     LOST_EPOCHS_MAX,
     NewEpoch,
     copy_log,
     log_folder_of,
+    make_folders,
     new_identity,
     open_epoch,
     write_election,
 )
 from admin.tools.local_plan import SETTINGS_FILE, NodePlan, as_properties, node_settings
-from quorum.core.limits import EPOCH_MAX
+from quorum.core.limits import EPOCH_MAX, STRANGER_EPOCH_LEAP_MAX
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint, Voter, VoterSet
 from quorum.log import meta_properties
@@ -40,8 +46,11 @@ from quorum.log.segment import Segment
 from quorum.persistent_state import LISTENER_NAME
 from quorum.records.batch_stream import BatchStream
 from quorum.transport.address import Address
-from statemachine.features.features import FEATURES, KRAFT_VERSION
 
+AGE_MINUTES_MAX: Final = 1 << 19
+"""Epochs that are left out because of the age of a backup: one a minute, for a year at most."""
+# No node follows a leader whose epoch lies further ahead.
+assert LOST_EPOCHS_MAX + AGE_MINUTES_MAX < STRANGER_EPOCH_LEAP_MAX
 WORK: Final = ".restoring"
 DATA: Final = "data"
 
@@ -72,29 +81,26 @@ class Plan:
     manifest: Manifest
     cluster_id: str
     epoch: Epoch
-    """The epoch that it begins with."""
+    """The epoch that it begins with: no broker of before is in a later one."""
     controllers: Sequence[NewController]
 
 
 def make_plan(
     manifest: Manifest,
+    newest: Manifest,
     folder: Path,
     given: Mapping[ReplicaId, Address] | None,
     *,
     is_new_cluster: bool,
+    now_ms: int,
 ) -> Plan:
     """Plan the controllers in `folder`: those of `given`, or else the voters of the backup.
 
-    Raises `BackupError` unless their data folders are new or empty.
+    `newest` is the newest backup of the place. Raises `BackupError` unless the data folders of the
+    controllers are new or empty.
     """
     addresses = _voters_of(manifest) if given is None else given
-    if manifest.epoch + LOST_EPOCHS_MAX >= EPOCH_MAX:
-        raise BackupError(
-            f"backup {manifest.id} is of epoch {manifest.epoch}, and the last epoch is {EPOCH_MAX}:"
-            " the cluster had used its epochs up. Found it anew from a controller's folder, with "
-            "`metaquorum recover`"
-        )
-    _check_levels(manifest)
+    check_restorable(manifest)
     controllers = [
         NewController(id_, address, folder / f"controller-{id_}")
         for id_, address in sorted(addresses.items())
@@ -104,21 +110,22 @@ def make_plan(
     return Plan(
         manifest,
         _new_cluster_id() if is_new_cluster else manifest.cluster_id,
-        Epoch(manifest.epoch + LOST_EPOCHS_MAX),
+        _first_epoch(manifest, newest, now_ms),
         controllers,
     )
 
 
-def _check_levels(manifest: Manifest) -> None:
-    """Raise `BackupError` if a level in force is one with which our controllers would not start."""
-    for name, level in {**manifest.features, KRAFT_VERSION: manifest.kraft_version}.items():
-        feature = FEATURES.get(name)
-        if feature is None or not feature.lowest <= level <= feature.highest:
-            known = "" if feature is None else f"; known are {feature.lowest} to {feature.highest}"
-            raise BackupError(
-                f"backup {manifest.id} has feature {name} at level {level}, which this release "
-                f"does not know{known}: restore it with a newer one"
-            )
+def _first_epoch(manifest: Manifest, newest: Manifest, now_ms: int) -> Epoch:
+    """The epoch to begin with: above those of before, and of clusters restored before this one.
+
+    An earlier restore may have begun with the same backup or an older one, and brokers may have
+    its log. As the epoch rises by one a minute, the same is not begun twice.
+    """
+    last = newest if newest.cluster_id == manifest.cluster_id else manifest
+    check_epochs(last)
+    minutes = max(0, now_ms - last.taken_ms) // 60_000
+    first = max(manifest.epoch, last.epoch) + LOST_EPOCHS_MAX
+    return Epoch(min(first + min(minutes, AGE_MINUTES_MAX), EPOCH_MAX - 1))
 
 
 def _voters_of(manifest: Manifest) -> Mapping[ReplicaId, Address]:
@@ -165,10 +172,11 @@ def _new_cluster_id() -> str:
             return text
 
 
-def restore(plan: Plan, storage: Storage, folder: Path, *, now_ms: int) -> None:
-    """Make the folders of the controllers; raises `BackupError`, and then nothing is left.
+def restore(plan: Plan, storage: Storage, folder: Path, *, now_ms: int) -> Sequence[NewController]:
+    """Make the folders of the controllers; return those whose settings were not there.
 
-    `now_ms` is the timestamp of the records that open the epoch.
+    `now_ms` is the timestamp of the records that open the epoch. Raises `BackupError`, and then
+    none of the controllers has data.
     """
     try:
         with _work_folder(folder) as work:
@@ -191,10 +199,14 @@ def restore(plan: Plan, storage: Storage, folder: Path, *, now_ms: int) -> None:
                 make_folder(log_folder)
                 copy_log(log, log_folder)
                 write_election(log_folder, opening.election, plan.cluster_id)
+            fresh = [each for each in plan.controllers if _make_home(plan, each)]
+            # Last, and nothing but renames: whatever fails has failed before.
             for each in plan.controllers:
-                _put_in_place(plan, each, data[each.id])
+                _put_in_place(each, data[each.id])
+            return fresh
     except OSError as error:
-        raise BackupError(f"{folder} cannot be written: {error.strerror or error}") from error
+        where = error.filename2 or error.filename or folder
+        raise BackupError(f"{where} cannot be written: {error.strerror or error}") from error
 
 
 def _copy_out(storage: Storage, manifest: Manifest, log: Path) -> LogSummary:
@@ -258,26 +270,31 @@ def _opening(plan: Plan, keys: Mapping[ReplicaId, ReplicaKey]) -> NewEpoch:
     return NewEpoch(epoch=plan.epoch, leader=keys[first], voters=VoterSet(voters))
 
 
-def _put_in_place(plan: Plan, controller: NewController, made: Path) -> None:
-    """Move the data folder of a controller into its place; write its settings if it has none."""
-    controller.folder.mkdir(exist_ok=True)
-    if not controller.settings.exists():
-        voters = ",".join(f"{each.id}@{each.address}" for each in plan.controllers)
-        node = NodePlan(role=Role.CONTROLLER, id=controller.id, kafka=controller.address)
-        settings = node_settings(node, plan.cluster_id, voters, controller.data.absolute())
-        replace_file(controller.settings, as_properties(settings, "restore").encode())
+def _make_home(plan: Plan, controller: NewController) -> bool:
+    """Make the folder of a controller, and its settings; return False if it has settings."""
+    make_folder(controller.folder)
+    if controller.settings.exists():
+        return False
+    voters = ",".join(f"{each.id}@{each.address}" for each in plan.controllers)
+    node = NodePlan(role=Role.CONTROLLER, id=controller.id, kafka=controller.address)
+    settings = node_settings(node, plan.cluster_id, voters, controller.data.absolute())
+    replace_file(controller.settings, as_properties(settings, "restore").encode())
+    return True
+
+
+def _put_in_place(controller: NewController, made: Path) -> None:
+    """Move the data folder of a controller into its place."""
     sync_folder(made)
     # An empty folder is replaced; one with anything in it is not.
     made.rename(controller.data)
     sync_folder(controller.folder)
-    sync_folder(controller.folder.parent)
 
 
 @contextmanager
 def _work_folder(folder: Path) -> Iterator[Path]:
     """Make a work folder in `folder`; it is removed at the end."""
     was_there = folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     work = folder / WORK
     make_folder(work)
     lock = FolderLock(work)

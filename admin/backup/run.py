@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from admin.backup.faults import BackupDamaged, BackupError
 from admin.backup.log_summary import NOWHERE, LogSummary
 from admin.backup.manifest import (
+    BackupDamaged,
+    BackupError,
     LogFile,
     Manifest,
     StoredFile,
@@ -26,6 +27,7 @@ from admin.backup.manifest import (
     manifest_name,
     snapshot_name,
     taken_ms_of,
+    written_ms,
 )
 from admin.backup.metadata_source import (
     PAUSE_SECONDS,
@@ -34,7 +36,6 @@ from admin.backup.metadata_source import (
     SnapshotGone,
     Source,
 )
-from admin.backup.retention import Retention, expired
 from admin.backup.storage import Storage, Writer, backup_ids, read_manifest
 from quorum.clocks import monotonic_ms
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
@@ -47,6 +48,8 @@ GROWING_BYTES: Final = 4 * 1024 * 1024
 """The size up to which the last piece of the log is written again with what follows on it."""
 LOG_FILE_BYTES: Final = 64 * 1024 * 1024
 """The size from which on the log goes on in another file."""
+OTHERS_MS_MAX: Final = 24 * 3_600_000
+"""The time that another run into the same place may take, where the place cannot keep it out."""
 SNAPSHOT_TRIES: Final = 5
 """Attempts to fetch a snapshot while the leader changes, or replaces it."""
 
@@ -72,6 +75,31 @@ class Pace:
         self._next_ms = since_ms + size_bytes * 1_000 / self._rate
         if self._next_ms > now_ms:
             await asyncio.sleep((self._next_ms - now_ms) / 1_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """The limits of `metaquorum backup`; without one, everything is kept."""
+
+    count: int | None = None
+    """`--keep`: the newest ones that are kept."""
+    age_ms: int | None = None
+    """`--keep-for`: older ones are not kept."""
+
+
+def expired(taken_ms: Sequence[tuple[str, int]], retention: Retention, *, now_ms: int) -> list[str]:
+    """The ids of the backups that need not be kept, of these with their times, the oldest first.
+
+    A backup goes if either limit says so, but never the newest one.
+    """
+    gone: list[str] = []
+    newest_first = list(reversed(taken_ms))
+    for place, (id_, taken) in enumerate(newest_first):
+        is_surplus = retention.count is not None and place >= retention.count
+        is_old = retention.age_ms is not None and now_ms - taken > retention.age_ms
+        if place > 0 and (is_surplus or is_old):
+            gone.append(id_)
+    return gone[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +157,7 @@ class _Run:
         self._pace = pace
         self._patience_ms = patience_ms
         self._fetched_bytes = 0
-        self._remarks: list[str] = []
+        self._remarks = [*source.remarks]
         self._taken_ms = 0
 
     async def back_up(self, now_ms: int, retention: Retention) -> Outcome:
@@ -145,12 +173,29 @@ class _Run:
             snapshot=chain.snapshot,
             log=chain.log,
         )
-        with self._storage.create(manifest_name(manifest.id)) as writer:
+        with self._storage.create(manifest.name) as writer:
             writer.write(encode_manifest(manifest))
+        self._check_published(manifest)
         removed = self._remove(retention)
         return Outcome(
             manifest, previous, self._fetched_bytes, tuple(removed), tuple(self._remarks)
         )
+
+    def _check_published(self, manifest: Manifest) -> None:
+        """Take a backup back whose files another run has removed meanwhile; raises `BackupError`.
+
+        That run had older manifests only, and removed what none of those names.
+        """
+        if self._storage.is_exclusive:
+            return
+        sizes = self._storage.sizes()
+        gone = [each.name for each in manifest.files if sizes.get(each.name) != each.size_bytes]
+        if gone:
+            self._storage.remove(manifest.name)
+            raise BackupError(
+                f"{self._storage}: {', '.join(gone)} was removed while backup {manifest.id} was "
+                "made, by another backup into the same place: let one process make them"
+            )
 
     def _previous(self, ids: Sequence[str]) -> Manifest | None:
         """The newest backup that can be continued, or None.
@@ -404,18 +449,17 @@ class _Run:
         if is_whole:
             # The files of a manifest that cannot be read are not known.
             named = {file.name for each in manifests if each.id not in gone for file in each.files}
-            for name in unnamed(self._storage, named):
-                self._storage.remove(name)
+            for name in self._storage.sizes():
+                if name not in named and self._is_left(name):
+                    self._storage.remove(name)
         return gone
 
-
-def unnamed(storage: Storage, named: set[str]) -> list[str]:
-    """The files of backups that are not among `named`; of other files nothing is known."""
-    return [
-        name
-        for name in storage.sizes()
-        if name.endswith((".checkpoint", ".log")) and name[:20].isdecimal() and name not in named
-    ]
+    def _is_left(self, name: str) -> bool:
+        """Check whether a file that no manifest names is one of a backup, and of none under way."""
+        written = written_ms(name)
+        if written is None:
+            return False
+        return self._storage.is_exclusive or self._taken_ms - written > OTHERS_MS_MAX
 
 
 @contextmanager

@@ -6,12 +6,13 @@ the earlier backups as they were. All operations block; a backup is a process of
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Final, Protocol
 
-from admin.backup.faults import BackupError
 from admin.backup.manifest import (
     MANIFEST_BYTES_MAX,
+    BackupDamaged,
+    BackupError,
     Manifest,
     decode_manifest,
     manifest_id,
@@ -51,6 +52,9 @@ class Write(Protocol):
 class Storage(Protocol):
     """The files of one place; errors are `BackupError`s that name it."""
 
+    is_exclusive: bool
+    """True if `locked` keeps other backups out."""
+
     def __str__(self) -> str: ...
 
     def sizes(self) -> Mapping[str, int]:
@@ -74,7 +78,7 @@ class Storage(Protocol):
         ...
 
     def locked(self) -> AbstractContextManager[None]:
-        """Keep other backups out, where the place can do that."""
+        """Keep other backups out, if the place `is_exclusive`."""
         ...
 
 
@@ -113,3 +117,11 @@ def find_manifest(storage: Storage, id_: str | None) -> Manifest:
             f"{storage}` shows all"
         )
     return read_manifest(storage, id_ or ids[-1])
+
+
+def newest_manifest(storage: Storage) -> Manifest | None:
+    """Read the manifest of the newest backup that has a sound one; raises `BackupError`."""
+    for id_ in reversed(backup_ids(storage)):
+        with suppress(BackupDamaged):
+            return read_manifest(storage, id_)
+    return None

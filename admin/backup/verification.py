@@ -9,13 +9,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from admin.backup.faults import BackupDamaged
 from admin.backup.log_summary import LogSummary
-from admin.backup.manifest import LogFile, Manifest, StoredFile, make_manifest
+from admin.backup.manifest import (
+    BackupDamaged,
+    BackupError,
+    LogFile,
+    Manifest,
+    StoredFile,
+    make_manifest,
+)
 from admin.backup.storage import Storage
+from admin.tools.founding import LOST_EPOCHS_MAX
+from quorum.core.limits import EPOCH_MAX
 from quorum.core.vocabulary import OffsetAndEpoch
 from quorum.log.checkpoint import CheckpointCheck, values_of
 from quorum.records.batch_stream import BatchStream, StreamedBatch
+from statemachine.features.features import KRAFT_VERSION, unsupported_levels
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
 from statemachine.image.snapshot import load
@@ -35,7 +44,9 @@ class Verified:
 
 
 def verify(storage: Storage, manifest: Manifest) -> Verified:
-    """Check all of a backup; raises `BackupDamaged`, or `BackupError` if it cannot be read."""
+    """Check all of a backup; raises `BackupDamaged`, or `BackupError` if it cannot be read here."""
+    # First: records of a level that is not known would look like damage.
+    check_restorable(manifest)
     summary, image = LogSummary(), Image()
     if manifest.snapshot is not None:
         with naming(storage, manifest.snapshot):
@@ -47,6 +58,24 @@ def verify(storage: Storage, manifest: Manifest) -> Verified:
     image.advance(summary.end.offset)
     check_facts(storage, manifest, summary)
     return Verified(manifest, image)
+
+
+def check_restorable(manifest: Manifest) -> None:
+    """Raise `BackupError` if this release cannot found a cluster from a sound backup."""
+    reason = unsupported_levels({**manifest.features, KRAFT_VERSION: manifest.kraft_version})
+    if reason is not None:
+        raise BackupError(f"backup {manifest.id}: {reason}; restore it with a newer one")
+    check_epochs(manifest)
+
+
+def check_epochs(manifest: Manifest) -> None:
+    """Raise `BackupError` if no epochs are left for a cluster that begins after this backup."""
+    if manifest.epoch + LOST_EPOCHS_MAX >= EPOCH_MAX:
+        raise BackupError(
+            f"backup {manifest.id} is of epoch {manifest.epoch}, and the last epoch is {EPOCH_MAX}:"
+            " the cluster had used its epochs up. Found it anew from a controller's folder, with "
+            "`metaquorum recover`"
+        )
 
 
 def _load(storage: Storage, file: StoredFile, summary: LogSummary) -> Image:

@@ -1,5 +1,6 @@
 """The facts about the node that is asked that a bug report needs, without its secrets."""
 
+import asyncio
 import platform
 from collections.abc import Iterable
 from typing import Annotated, Final
@@ -45,6 +46,7 @@ class DescribeSupport(Request[NodeSupport], frozen=True, kw_only=True):
         service = context.service
         host = service.host
         scrub = host.scrub
+        lines = newest(RECENT)
         return NodeSupport(
             node_id=service.quorum.node.me.id,
             version=VERSION,
@@ -54,7 +56,8 @@ class DescribeSupport(Request[NodeSupport], frozen=True, kw_only=True):
             levels=dict(log_levels.levels()),
             quorum=quorum_of(await service.describe_quorum(stale=True)),
             metrics="" if host.metrics is None else (await host.metrics()).decode(),
-            log=tuple(scrub(line) for line in newest(RECENT)),
+            # In a thread: it takes a second of a slow machine, and a leader has heartbeats to send.
+            log=await asyncio.to_thread(lambda: tuple(map(scrub, lines))),
         )
 
 

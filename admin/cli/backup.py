@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from admin.backup.manifest import Manifest
     from admin.backup.metadata_source import Source
-    from admin.backup.retention import Retention
-    from admin.backup.run import Outcome
+    from admin.backup.run import Outcome, Retention
     from admin.backup.verification import Verified
     from admin.cli.output import Columns
     from admin.client.admin_client import AdminClient
@@ -99,8 +98,8 @@ def command(
 
     Fetches the newest snapshot and the log behind it from the leader, as an observer does, and
     checks them; any node may be named. A further run into the same place fetches only what is
-    new. Everything that was committed when it began is in a backup. An interrupted run leaves the
-    earlier backups as they were.
+    new. Everything that the leader knew to be committed then is in a backup. An interrupted run
+    leaves the earlier backups as they were.
 
     `backup verify` checks a backup, `metaquorum restore` founds a cluster from it
     (docs/recovery.md). With --from-folder the log of a stopped node is taken, if no controller is
@@ -118,7 +117,7 @@ def command(
         _ = target.addresses
     if every_ms is not None and every_ms < EVERY_MS_MIN:
         raise click.UsageError(f"--every takes a pause of at least {EVERY_MS_MIN}ms.")
-    from admin.backup.retention import Retention
+    from admin.backup.run import Retention
 
     wanted = _Wanted(place, folder, Retention(keep, keep_ms), 0 if folder is not None else throttle)
     run(_back_up(target, wanted, every_ms))
@@ -158,7 +157,7 @@ async def _back_up(target: Target, wanted: _Wanted, every_ms: int | None) -> Non
 
 
 async def _back_up_once(target: Target, wanted: _Wanted) -> "Outcome":
-    from admin.backup.location import storage_of
+    from admin.backup.object_storage import storage_of
     from admin.backup.run import Pace, back_up
     from quorum.clocks import wall_ms
 
@@ -249,8 +248,8 @@ def list_(place: str, output: str) -> None:
 
 
 async def _list(place: str, output: str) -> None:
-    from admin.backup.faults import BackupDamaged
-    from admin.backup.location import storage_of
+    from admin.backup.manifest import BackupDamaged
+    from admin.backup.object_storage import storage_of
     from admin.backup.storage import backup_ids, read_manifest
 
     storage = storage_of(place)
@@ -297,7 +296,7 @@ def show_(place: str, id: str | None, output: str) -> None:
 async def _show(place: str, id_: str | None, output: str) -> None:
     import msgspec
 
-    from admin.backup.location import storage_of
+    from admin.backup.object_storage import storage_of
     from admin.backup.storage import find_manifest
 
     manifest = find_manifest(storage_of(place), id_)
@@ -334,15 +333,16 @@ def described(manifest: "Manifest") -> str:
 @output_option
 @click.pass_context
 def verify_(ctx: click.Context, place: str, id: str | None, output: str) -> None:
-    """Check every byte of a backup, and that a controller can read it.
+    """Check every byte of a backup, and that this release can restore it.
 
-    Checks the newest backup, unless BACKUP names another. Exit code 1: it is damaged.
+    Checks the newest backup, unless BACKUP names another. Exit code 1: it is damaged, or cannot be
+    restored.
     """
     ctx.exit(run(_verify(place, id, output)))
 
 
 async def _verify(place: str, id_: str | None, output: str) -> Exit:
-    from admin.backup.location import storage_of
+    from admin.backup.object_storage import storage_of
     from admin.backup.storage import find_manifest
     from admin.backup.verification import verify
 

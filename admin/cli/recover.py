@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from admin.cli.options import Parsed, say, write
+from admin.cli.options import Parsed, run, say, write
 
 if TYPE_CHECKING:
     from admin.tools.recover.plan import Plan
@@ -66,7 +66,8 @@ def command(
 
     Also the way back for nodes whose epochs are used up, or whose quorum-state is lost or damaged;
     for one whose meta.properties is, write its id before the folder: 1=/data/mq. Folders of a
-    majority that can still start are refused: they lose nothing.
+    majority that can still start are refused: they lose nothing. So is everything while a voter of
+    before answers at its address.
     """
     from admin.tools.adopt.source import AdoptError
     from admin.tools.founding import FolderBusy, locked_folder
@@ -85,7 +86,7 @@ def command(
                 stack.callback(remove_copy, folder)
             found = [read_to_recover(folder, id_) for id_, folder in sources]
             plan = make_plan(found, voters, cluster_id)
-            say(report(plan))
+            say(report(plan, _strangers(plan)))
             _confirm(plan, confirmed)
             now_ms = wall_ms()
             prepare(plan, now_ms=now_ms)
@@ -100,6 +101,23 @@ def command(
         write(f"  {path}")
     for line in afterwards(plan):
         write(f"- {line}")
+
+
+def _strangers(plan: "Plan") -> "Sequence[Address]":
+    """The addresses of the voters where somebody is who does not say who; raises `RecoverError` if
+    one of the voters answers."""
+    from admin.tools.living_nodes import look_for_nodes
+    from admin.tools.recover.survivors import RecoverError
+
+    seen = run(look_for_nodes(plan.places_before, plan.cluster_id))
+    if seen.living:
+        raise RecoverError(
+            f"a controller of cluster {plan.cluster_id} answers at "
+            f"{', '.join(map(str, seen.living))}: it is not lost. If a majority of the voters "
+            f"{', '.join(map(str, sorted(plan.voters_before)))} runs, nothing need be done; else "
+            "stop it, and give its folder too"
+        )
+    return seen.strange
 
 
 def _suffix(now_ms: int) -> str:

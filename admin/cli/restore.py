@@ -1,6 +1,6 @@
 """`metaquorum restore`: found a cluster from a backup."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,8 @@ def command(
     Makes the folders of its controllers and prints the commands that start them. Whatever was
     committed after the backup is lost; the command says as of when that is, and what to do with
     brokers that know more (docs/recovery.md). The controllers of before must never be started
-    again. A data folder with anything in it is refused.
+    again: while one of them answers at its address, the command refuses. A data folder with
+    anything in it is refused.
     """
     run(_restore(place, id, folder, controllers, is_new_cluster))
 
@@ -67,28 +68,65 @@ async def _restore(
     controllers: "Mapping[ReplicaId, Address] | None",
     is_new_cluster: bool,
 ) -> None:
-    from admin.backup.location import storage_of
+    from admin.backup.object_storage import storage_of
     from admin.backup.restore import make_plan, restore
-    from admin.backup.storage import find_manifest
+    from admin.backup.storage import find_manifest, newest_manifest
     from quorum.clocks import wall_ms
     from quorum.log.errors import StorageError
 
     storage = storage_of(place)
+    manifest = find_manifest(storage, id_)
     plan = make_plan(
-        find_manifest(storage, id_), folder, controllers, is_new_cluster=is_new_cluster
+        manifest,
+        newest_manifest(storage) or manifest,
+        folder,
+        controllers,
+        is_new_cluster=is_new_cluster,
+        now_ms=wall_ms(),
     )
+    strange = () if is_new_cluster else await _strangers(plan)
     try:
-        restore(plan, storage, folder, now_ms=wall_ms())
+        fresh = restore(plan, storage, folder, now_ms=wall_ms())
     except StorageError as error:
         raise click.ClickException(str(error)) from None
     write(described(plan.manifest))
     write("")
     for line in _notes(plan, wall_ms() - plan.manifest.taken_ms):
         write(f"- {line}")
+    if fresh:
+        write(
+            f"- The settings of {', '.join(str(each.id) for each in fresh)} are new, and have no "
+            "TLS, SASL and authorizer: if the controllers of before had them, add theirs first. "
+            "Without them whoever reaches a controller may do everything."
+        )
+    for address in strange:
+        write(
+            f"- Something listens at {address}, and does not say what it is: before you start "
+            "anything, make sure that it is no controller of before."
+        )
     write("")
     write("Start the controllers, each with one of these commands:")
     for each in plan.controllers:
         write(f"  {command_line()} start --config {each.settings}")
+
+
+async def _strangers(plan: "Plan") -> "Sequence[Address]":
+    """The addresses of the controllers where somebody is who does not say who; raises
+    `BackupError` if a controller of before answers."""
+    from admin.backup.manifest import BackupError
+    from admin.tools.living_nodes import look_for_nodes
+    from quorum.transport.address import Address
+
+    before = [Address(of[1], of[2]) for each in plan.manifest.voters for of in each.endpoints]
+    places = (*before, *(each.address for each in plan.controllers))
+    seen = await look_for_nodes(places, plan.cluster_id)
+    if seen.living:
+        raise BackupError(
+            f"a node of cluster {plan.cluster_id} answers at {', '.join(map(str, seen.living))}: "
+            "stop all controllers of before for good, or found a cluster beside theirs with "
+            "--new-cluster"
+        )
+    return seen.strange
 
 
 def _notes(plan: "Plan", age_ms: int) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Final
 from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import VoterAssignment, VoterSet
 from quorum.log.checkpoint import checkpoint_id
-from quorum.log.filesystem import LOCK_NAME, opened, sync_folder
+from quorum.log.filesystem import LOCK_NAME, make_folder, opened, sync_folder
 from quorum.log.meta_properties import load_or_create
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.segment import segment_base
@@ -138,6 +138,12 @@ def copy_log(source: Path, target: Path) -> None:
         if is_log(path.name):
             copy_file(path, target / path.name)
     sync_folder(target)
+
+
+def make_folders(folder: Path) -> None:
+    """Create a folder and those above it that do not exist, durably."""
+    for each in (*reversed(folder.absolute().parents), folder):
+        make_folder(each)
 
 
 def new_identity(data: Path, node_id: ReplicaId, cluster_id: str) -> ReplicaKey:

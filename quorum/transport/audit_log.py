@@ -21,6 +21,8 @@ from quorum.transport.inbound import InboundRequest
 from quorum.transport.refusal_log import Repetitions
 
 logger = logging.getLogger("audit")
+# A level of its own: that of `root`, which may change, does not silence it.
+logger.setLevel(logging.INFO)
 
 ACTIONS_MAX: Final = 20
 """Actions in a line; further ones are counted in `more`."""

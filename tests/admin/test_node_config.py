@@ -409,3 +409,11 @@ def test_a_broker_has_an_http_listener_by_the_same_settings(tmp_path: Path) -> N
     assert plain.http is None
     taken = {"http.listener": BROKER["listeners"]}
     assert "each needs a port" in refusal(properties(tmp_path, {**BROKER, **taken}))
+
+
+def test_no_setting_silences_the_audit_log(tmp_path: Path) -> None:
+    path = properties(tmp_path, CONTROLLER)
+    config = controller(path, {}, "log.levels=WARN,quorum=DEBUG")
+    assert config.log.levels == {"root": 30, "quorum": 10}
+    said = refusal(path, {}, "log.levels=WARN,audit=FATAL")
+    assert "audit=FATAL: the audit log has no level, it is always written" in said

@@ -7,6 +7,7 @@ import pytest
 
 from quorum import log_levels
 from quorum.log_levels import DELETE, SET
+from quorum.transport import audit_log
 
 NAME = "quorum.of_this_test"
 
@@ -15,9 +16,10 @@ NAME = "quorum.of_this_test"
 def levels() -> Iterator[None]:
     """A logger of this test; the levels are put back."""
     logging.getLogger(NAME)
-    before = logging.root.level
+    before = logging.root.level, logging.getLogger("process").level
     yield
-    logging.root.setLevel(before)
+    logging.root.setLevel(before[0])
+    logging.getLogger("process").setLevel(before[1])
     logging.getLogger(NAME).setLevel(logging.NOTSET)
 
 
@@ -56,3 +58,17 @@ def test_a_request_that_is_only_checked_changes_nothing() -> None:
     before = log_levels.levels()
     assert log_levels.alter([(NAME, SET, "TRACE")], "User:ann", validate_only=True) is None
     assert log_levels.levels() == before
+
+
+@pytest.mark.parametrize("name", ["root", "process"])
+def test_the_line_about_a_change_stands_in_the_log_at_every_level(
+    caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    logging.getLogger("process")
+    assert log_levels.alter([(name, SET, "FATAL")], "User:ann", validate_only=False) is None
+    assert f"The log level of {name} is FATAL now" in caplog.text
+
+
+def test_the_audit_log_does_not_follow_the_level_of_root() -> None:
+    assert log_levels.alter([("root", SET, "FATAL")], "User:ann", validate_only=False) is None
+    assert audit_log.logger.isEnabledFor(logging.INFO)

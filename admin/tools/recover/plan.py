@@ -44,6 +44,17 @@ class Plan:
     """True if nodes may have seen a higher epoch than the new one."""
 
     @property
+    def places_before(self) -> list[Address]:
+        """The addresses of the voters at the end of the log, as far as it has them."""
+        found = _recorded(self.best).values()
+        return [Address(of.host, of.port) for each in found for of in each.endpoints]
+
+    @property
+    def newcomers(self) -> list[ReplicaId]:
+        """The new voters that were none at the end of the log, if it names any."""
+        return sorted(self.endpoints.keys() - set(self.voters_before)) if self.voters_before else []
+
+    @property
     def lost(self) -> list[ReplicaId]:
         """The voters whose folders are not among those that are left."""
         left = {each.node_id for each in self.survivors}
@@ -104,11 +115,7 @@ def _check_ids(survivors: Sequence[Survivor]) -> None:
 
 
 def _cluster_id(survivors: Sequence[Survivor], given: str | None) -> str:
-    found = {
-        each.meta.cluster_id: each.folder
-        for each in survivors
-        if each.meta is not None and each.meta.cluster_id is not None
-    }
+    found = {each.cluster_id: each.folder for each in survivors if each.cluster_id is not None}
     if len(found) > 1:
         raise RecoverError(
             "the folders are of different clusters: "
@@ -137,7 +144,7 @@ def _check_no_majority(
             return each.node_id in voters
         return voter.key.directory_id == each.meta.directory_id
 
-    sound = [each for each in survivors if not each.problems and is_voter(each)]
+    sound = [each for each in survivors if each.is_sound and is_voter(each)]
     if 2 * len(sound) > len(voters) > 0:
         raise RecoverError(
             f"the folders of {_listed([each.node_id for each in sound])} are sound, and a majority "

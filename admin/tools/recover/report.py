@@ -3,17 +3,21 @@
 Pure functions from a plan to text.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from admin.cli.output import Columns, columns
 from admin.tools.recover.plan import Plan
 from admin.tools.recover.survivors import Survivor
 from admin.units import show_time
+from quorum.transport.address import Address
 
 
-def report(plan: Plan) -> str:
-    """Return the findings, the possible loss, and the voters from now on."""
+def report(plan: Plan, strange: Sequence[Address]) -> str:
+    """Return the findings, the possible loss, and the voters from now on.
+
+    At the addresses `strange` of voters of before somebody listens who does not say who it is.
+    """
     return "\n".join(
         [
             f"Cluster {plan.cluster_id}, voters {_ids(plan.voters_before) or 'unknown'}",
@@ -21,6 +25,11 @@ def report(plan: Plan) -> str:
             columns(plan.survivors, _SURVIVORS),
             "",
             *(f"- {line}" for line in _lines(plan)),
+            *(
+                f"- Something listens at {each}, an address of a voter of before, and does not say "
+                "what it is. If it is a controller of this cluster, change nothing."
+                for each in strange
+            ),
         ]
     )
 
@@ -38,7 +47,7 @@ _SURVIVORS: Final[Columns[Survivor]] = {
 def _lines(plan: Plan) -> Iterator[str]:
     best = plan.best
     for each in plan.survivors:
-        for problem in each.problems:
+        for problem in (*each.problems, *each.missing):
             yield f"Node {each.node_id}: {problem}."
     yield (
         f"The log of node {best.node_id} ends furthest, at offset {best.log_end.offset} of epoch "
@@ -55,6 +64,11 @@ def _lines(plan: Plan) -> Iterator[str]:
         "What may come to be: records at the end of that log of which nobody was told yet that "
         "they are committed."
     )
+    if plan.newcomers:
+        yield (
+            f"Nodes without a vote until now, {_ids(plan.newcomers)}, get one: leave the folders "
+            "of brokers out."
+        )
     yield f"The voters will be {_ids(plan.endpoints)}, from epoch {plan.epoch} on."
     if plan.begins_epochs_again:
         yield (

@@ -72,7 +72,11 @@ def put_in_place(plan: Plan, suffix: str) -> Mapping[ReplicaId, Path]:
             made.rename(final)
         aside[each.node_id] = log.with_name(f"{log.name}{ASIDE}{suffix}")
         log.rename(aside[each.node_id])
-        each.log_copy.rename(log)
+        try:
+            each.log_copy.rename(log)
+        except OSError:
+            aside[each.node_id].rename(log)
+            raise
         sync_folder(each.folder)
         remove_copy(each.folder)
     return aside

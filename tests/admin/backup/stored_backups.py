@@ -9,8 +9,7 @@ from click.testing import CliRunner, Result
 from admin.backup.folder_source import folder_source
 from admin.backup.folder_storage import FolderStorage
 from admin.backup.metadata_source import Elsewhere, Part, Records, Source
-from admin.backup.retention import Retention
-from admin.backup.run import Outcome, Pace, back_up
+from admin.backup.run import Outcome, Pace, Retention, back_up
 from admin.backup.storage import Storage
 from admin.cli.main import load
 from quorum.core.vocabulary import OffsetAndEpoch
@@ -51,6 +50,7 @@ class Through:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.cluster_id = source.cluster_id
+        self.remarks = source.remarks
 
     async def fetch(self, end: OffsetAndEpoch) -> Records | Elsewhere:
         return await self._source.fetch(end)

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from admin.backup.faults import BackupError
 from admin.backup.folder_storage import FolderStorage
+from admin.backup.manifest import BackupError
 from admin.backup.metadata_source import MetadataSource
-from admin.backup.retention import Retention
-from admin.backup.run import Outcome, Pace, back_up
+from admin.backup.run import Outcome, Pace, Retention, back_up
 from admin.backup.storage import find_manifest
 from admin.backup.verification import verify
 from admin.client.channels import Channels
+from quorum.core.limits import EPOCH_MAX
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.transport.address import Address
 from statemachine.security.authorization import AuthorizerConfig
 from tests.admin.backup.stored_backups import TAKEN_MS
@@ -116,6 +117,18 @@ async def test_another_cluster_is_told_apart(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node:
         with pytest.raises(BackupError, match="is not of cluster AAAAAAAAQACAAAAAAAAAAA"):
             await backed_up(tmp_path / "to", node.address, cluster_id="AAAAAAAAQACAAAAAAAAAAA")
+
+
+async def test_a_cluster_whose_epochs_began_again_needs_another_place(tmp_path: Path) -> None:
+    channels = Channels("backup")
+    async with a_controller(tmp_path) as node:
+        await active([node])
+        places = [node.address]
+        source = MetadataSource(channels, places, cluster_id=CLUSTER_ID, patience_ms=300)
+        for epoch in (100, EPOCH_MAX):
+            with pytest.raises(BackupError, match="begin again, name another place with --to"):
+                await source.fetch(OffsetAndEpoch(Epoch(epoch), Offset(3)))
+        await channels.close()
 
 
 async def test_the_right_to_act_for_the_cluster_is_asked_for(tmp_path: Path) -> None:

@@ -1,17 +1,21 @@
 """Backups one after the other: what each fetches, keeps and removes, and what a crash leaves."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from admin.backup import run
-from admin.backup.faults import BackupError
 from admin.backup.folder_storage import FolderStorage
+from admin.backup.manifest import BackupError, log_name
 from admin.backup.metadata_source import Elsewhere, Part, Records
-from admin.backup.retention import Retention
-from admin.backup.storage import backup_ids, find_manifest
+from admin.backup.run import Retention
+from admin.backup.storage import Writer, backup_ids, find_manifest
 from admin.backup.verification import Verified, verify
-from quorum.core.vocabulary import Offset, OffsetAndEpoch
+from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch
+from quorum.log.quorum_state import QuorumStateFile
+from quorum.persistent_state import LOG_FOLDER
 from statemachine.records import codec, kafka_records
 from tests.admin.backup.stored_backups import HOUR_MS, TAKEN_MS, Through, backed_up, command
 from tests.admin.tools.old_controllers import (
@@ -200,6 +204,36 @@ def test_of_damaged_bytes_no_backup_is_made(tmp_path: Path, has_checkpoint: bool
     assert [path.name for path in (tmp_path / "to").iterdir()] == [".lock"]
 
 
+@pytest.mark.parametrize("damage", ["a bit", "the end"])
+def test_a_backup_of_a_folder_says_what_is_missing_in_it(tmp_path: Path, damage: str) -> None:
+    log = bytearray(LOG)
+    if damage == "a bit":
+        log[len(cut(493)) + 70] ^= 1
+        said = f"is damaged at byte {len(cut(493))}"
+    else:
+        del log[-7:]
+        said = f"the end of {tmp_path}/old-2/__cluster_metadata-0/{0:020}.log is not whole"
+    source = old(tmp_path, 2, log=bytes(log))
+    result = command("--from-folder", source, "--to", tmp_path / "to")
+    assert result.exit_code == 0, result.stderr
+    (note,) = [line for line in result.stderr.splitlines() if line.startswith("Note: ")]
+    assert said in note
+    assert ("offset 493" if damage == "a bit" else "offset 545") in note
+
+
+def test_a_folder_that_has_lost_its_identity_is_known_by_its_other_files(tmp_path: Path) -> None:
+    source = old(tmp_path, 2)
+    (source / "meta.properties").unlink()
+    result = command("--from-folder", source, "--to", tmp_path / "to")
+    assert result.exit_code == 1
+    assert f"no file in {source} names its cluster" in result.stderr
+    election = ElectionState(Epoch(EPOCH))
+    QuorumStateFile(source / LOG_FOLDER, cluster_id=CLUSTER_ID).write(election)
+    result = command("--from-folder", source, "--to", tmp_path / "to")
+    assert result.exit_code == 0, result.stderr
+    assert f"of cluster {CLUSTER_ID}" in result.stdout
+
+
 def test_a_place_has_the_backups_of_one_cluster(tmp_path: Path) -> None:
     backed_up(old(tmp_path / "1", 2), tmp_path / "to")
     other = old(tmp_path / "2", 2, cluster_id="AAAAAAAAQACAAAAAAAAAAA")
@@ -262,12 +296,51 @@ def test_two_backups_into_one_place_keep_apart(tmp_path: Path) -> None:
         backed_up(old(tmp_path, 2), storage)
 
 
+class Shared(FolderStorage):
+    """A place that cannot keep another run out, as an object store cannot."""
+
+    is_exclusive = False
+
+
+def test_a_run_does_not_take_the_files_of_another_one_that_is_under_way(tmp_path: Path) -> None:
+    place = Shared(tmp_path / "to")
+    backed_up(old(tmp_path / "1", 2, log=cut(493)), place)
+    under_way = tmp_path / "to" / log_name(0, TAKEN_MS + HOUR_MS)
+    under_way.write_bytes(LOG)
+    source = old(tmp_path / "2", 2)
+    backed_up(source, place, now_ms=TAKEN_MS + 2 * HOUR_MS, retention=Retention(count=1))
+    assert under_way.exists()
+    backed_up(source, place, now_ms=TAKEN_MS + 48 * HOUR_MS, retention=Retention(count=1))
+    assert not under_way.exists()
+    assert verified(tmp_path / "to").manifest.end_offset == LOG_END
+
+
+class Overtaken(Shared):
+    """Another run removes what its manifests do not name, just before this one has published."""
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[Writer]:
+        with super().create(name) as writer:
+            yield writer
+        if name.endswith(".json"):
+            self.remove(next(each for each in self.sizes() if each.endswith(".log")))
+
+
+def test_a_backup_whose_files_another_run_removes_is_none(tmp_path: Path) -> None:
+    place = Overtaken(tmp_path / "to")
+    with pytest.raises(BackupError, match="by another backup into the same place"):
+        backed_up(old(tmp_path, 2), place)
+    assert backup_ids(place) == []
+
+
 def test_files_of_others_stay(tmp_path: Path) -> None:
     place = tmp_path / "to"
     place.mkdir()
     (place / "notes.log").write_text("mine")
+    (place / f"{0:020}.log").write_text("of a controller")
     backed_up(old(tmp_path, 2), place, retention=Retention(count=1))
     assert (place / "notes.log").read_text() == "mine"
+    assert (place / f"{0:020}.log").read_text() == "of a controller"
 
 
 def test_what_the_commands_show(tmp_path: Path) -> None:

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from admin.backup.faults import BackupDamaged
-from admin.backup.manifest import decode_manifest, encode_manifest
-from admin.backup.retention import Retention, expired
+from admin.backup.manifest import BackupDamaged, decode_manifest, encode_manifest
+from admin.backup.run import Retention, expired
 from tests.admin.backup.stored_backups import backed_up, command
 from tests.admin.tools.old_controllers import CHECKPOINT, CHECKPOINT_END, old, rest
 from tests.support.real_cluster import IN_TREE

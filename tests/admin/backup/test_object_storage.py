@@ -11,11 +11,11 @@ from typing import Final
 
 import pytest
 
-from admin.backup.faults import BackupError
-from admin.backup.location import storage_of
-from admin.backup.retention import Retention
+from admin.backup.manifest import BackupError
+from admin.backup.object_storage import storage_of
+from admin.backup.run import Retention
 from admin.backup.storage import backup_ids
-from tests.admin.backup.stored_backups import TAKEN_MS, backed_up, command
+from tests.admin.backup.stored_backups import HOUR_MS, TAKEN_MS, backed_up, command
 from tests.admin.recover.recovered_folders import command as metaquorum
 from tests.admin.tools.old_controllers import LOG_END, cut, old
 
@@ -84,7 +84,8 @@ def test_backups_in_an_object_store_are_made_kept_checked_and_restored(
     assert second.previous == first
     assert backup_ids(storage) == [first.id, second.manifest.id]
     assert command("verify", place).exit_code == 0
-    backed_up(tmp_path / "2" / "old-2", storage, now_ms=TAKEN_MS + 2, retention=Retention(count=1))
+    later = TAKEN_MS + 25 * HOUR_MS
+    backed_up(tmp_path / "2" / "old-2", storage, now_ms=later, retention=Retention(count=1))
     assert len(storage.sizes()) == 2
     result = metaquorum("restore", place, "--dir", tmp_path / "new")
     assert result.exit_code == 0, result.stderr

@@ -1,20 +1,25 @@
 """`metaquorum restore`: the folders that it writes, what it refuses, and clusters that go on."""
 
 import asyncio
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from admin.backup.folder_storage import FolderStorage
+from admin.backup.restore import make_plan, restore
 from admin.backup.storage import find_manifest
 from admin.backup.verification import verify
 from admin.tools.founding import LOST_EPOCHS_MAX
+from quorum.core.limits import EPOCH_MAX
+from quorum.log.filesystem import OS
 from quorum.log.meta_properties import look
+from quorum.log.quorum_state import QuorumStateFile
 from quorum.persistent_state import LOG_FOLDER
 from quorum.transport.address import Address
 from statemachine.records import codec, kafka_records
-from tests.admin.backup.stored_backups import TAKEN_MS, backed_up
+from tests.admin.backup.stored_backups import HOUR_MS, TAKEN_MS, backed_up
 from tests.admin.recover.recovered_folders import command, started, voters
 from tests.admin.tools.old_controllers import (
     CHECKPOINT,
@@ -30,6 +35,8 @@ from tests.admin.tools.old_controllers import (
 from tests.controller.controller_commands import asked, join, topic
 from tests.support.controllers import active
 from tests.support.real_cluster import CLUSTER_ID, IN_TREE
+
+NO_OP = codec.encode(kafka_records.NoOp(), 0)
 
 
 def with_checkpoint(folder: Path) -> Path:
@@ -67,6 +74,15 @@ async def test_a_restored_cluster_goes_on_with_what_was_backed_up(
         await join(leader.controller, 301)
         await asked(leader.controller, topic("after", 301))
         assert image.topic_named("after") is not None
+        # While it lives, no second one is founded beside it, but for one with another id.
+        there = voters({each.node_id: each.address for each in nodes.values()})
+        again = ("restore", place, "--dir", tmp_path / "2", "--controllers", there)
+        refused = await asyncio.to_thread(command, *again)
+        assert refused.exit_code == 1
+        assert f"a node of cluster {CLUSTER_ID} answers at 127.0.0.1:" in refused.stderr
+        assert not (tmp_path / "2").exists()
+        other = await asyncio.to_thread(command, *again, "--new-cluster")
+        assert other.exit_code == 0, other.stderr
 
 
 def test_the_command_says_what_is_lost_and_how_to_start(tmp_path: Path) -> None:
@@ -97,6 +113,40 @@ def test_folders_with_anything_in_them_are_refused_and_stay(tmp_path: Path) -> N
     assert fingerprint(new) == before
 
 
+def test_if_one_folder_cannot_be_made_none_has_data(tmp_path: Path) -> None:
+    """Some would be refused as not empty when the command is given again."""
+    backed_up(old(tmp_path, 2), tmp_path / "to")
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / "controller-4").write_text("no folder")
+    result = command("restore", tmp_path / "to", "--dir", new)
+    assert result.exit_code == 1
+    assert "controller-4" in result.stderr
+    assert not [*new.glob("*/data")]
+    (new / "controller-4").unlink()
+    assert command("restore", tmp_path / "to", "--dir", new).exit_code == 0
+
+
+def test_every_name_that_is_made_survives_a_power_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names of new folders too, of those above the controllers and of the place."""
+    synced: list[Path] = []
+
+    def sync(fd: int) -> None:
+        os.fsync(fd)
+        synced.append(Path(os.readlink(f"/proc/self/fd/{fd}")))
+
+    monkeypatch.setattr(type(OS), "fsync", staticmethod(sync))
+    place, new = tmp_path / "a" / "to", tmp_path / "b" / "new"
+    backed_up(old(tmp_path, 2), place)
+    assert command("restore", place, "--dir", new).exit_code == 0
+    log = new / "controller-2" / "data" / LOG_FOLDER
+    assert {tmp_path, place.parent, place, new.parent, new, log.parent.parent} <= {*synced}
+    names = {each.name for each in log.iterdir() if each.suffix != ".lock"}
+    assert names <= {each.name for each in synced} | {"quorum-state", ".lock"}
+
+
 def test_settings_that_are_there_stay(tmp_path: Path) -> None:
     """A lost disk that had only the data, and `metaquorum local`."""
     backed_up(old(tmp_path, 2), tmp_path / "to")
@@ -104,8 +154,10 @@ def test_settings_that_are_there_stay(tmp_path: Path) -> None:
     settings.parent.mkdir(parents=True)
     settings.write_text("node.id=2\n")
     (settings.parent / "data").mkdir()
-    assert command("restore", tmp_path / "to", "--dir", tmp_path / "new").exit_code == 0
+    result = command("restore", tmp_path / "to", "--dir", tmp_path / "new")
+    assert result.exit_code == 0, result.stderr
     assert settings.read_text() == "node.id=2\n"
+    assert "The settings of 3, 4 are new, and have no TLS, SASL and authorizer" in result.stdout
     assert (settings.parent / "data" / LOG_FOLDER).is_dir()
 
 
@@ -156,5 +208,50 @@ def test_a_level_that_is_not_known_is_refused_before_anything_is_made(tmp_path: 
     backed_up(old(tmp_path, 2, log=log), tmp_path / "to")
     result = command("restore", tmp_path / "to", "--dir", tmp_path / "new")
     assert result.exit_code == 1
-    assert "has feature metadata.version at level 4000, which this release" in result.stderr
+    assert "metadata.version 4000 is in force, this release" in result.stderr
     assert not (tmp_path / "new").exists()
+    verified = command("backup", "verify", tmp_path / "to")
+    assert verified.exit_code == 1
+    assert "metadata.version 4000 is in force, this release" in verified.stderr
+    assert "damaged" not in verified.stderr
+
+
+def test_used_up_epochs_are_found_by_verify_and_restore(tmp_path: Path) -> None:
+    log = followed_by(NO_OP, epoch=EPOCH_MAX - LOST_EPOCHS_MAX)
+    backed_up(old(tmp_path, 2, log=log, epoch=EPOCH_MAX), tmp_path / "to")
+    for words in (
+        ("restore", tmp_path / "to", "--dir", tmp_path / "new"),
+        ("backup", "verify", tmp_path / "to"),
+    ):
+        result = command(*words)
+        assert result.exit_code == 1
+        assert "the cluster had used its epochs up" in result.stderr
+
+
+def first_epoch(folder: Path) -> int:
+    """The epoch with which a restored controller begins."""
+    return QuorumStateFile(folder / "controller-2" / "data" / LOG_FOLDER).read().epoch
+
+
+def test_the_epoch_lies_above_every_backup_of_the_place(tmp_path: Path) -> None:
+    """An older backup than the newest, of a cluster that was restored meanwhile."""
+    first = backed_up(old(tmp_path / "1", 2), tmp_path / "to").manifest
+    later = followed_by(NO_OP, epoch=LOST_EPOCHS_MAX * 3)
+    source = old(tmp_path / "2", 2, log=later, epoch=LOST_EPOCHS_MAX * 3)
+    backed_up(source, tmp_path / "to", now_ms=TAKEN_MS + HOUR_MS)
+    result = command("restore", tmp_path / "to", first.id, "--dir", tmp_path / "new")
+    assert result.exit_code == 0, result.stderr
+    assert first_epoch(tmp_path / "new") >= LOST_EPOCHS_MAX * 4
+
+
+def test_a_backup_that_is_restored_again_does_not_begin_the_same_epoch(tmp_path: Path) -> None:
+    """Brokers may have the log of the first time."""
+    storage = FolderStorage(tmp_path / "to")
+    manifest = backed_up(old(tmp_path, 2), storage).manifest
+    epochs = []
+    for hours in range(3):
+        new, now_ms = tmp_path / f"new-{hours}", TAKEN_MS + hours * HOUR_MS
+        plan = make_plan(manifest, manifest, new, None, is_new_cluster=False, now_ms=now_ms)
+        restore(plan, storage, new, now_ms=now_ms)
+        epochs.append(first_epoch(new))
+    assert epochs == [EPOCH + LOST_EPOCHS_MAX + hours * 60 for hours in range(3)]

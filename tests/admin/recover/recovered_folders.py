@@ -1,10 +1,14 @@
 """Controllers on restored and recovered folders, in the process of a test, at free ports."""
 
 import asyncio
+import os
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any, NoReturn
 
+import pytest
 from click.testing import CliRunner, Result
 
 from admin.cli.main import load
@@ -36,6 +40,43 @@ async def started(
             )
             for node_id, place in places.items()
         }
+
+
+RENAMES_MAX = 50
+"""More renames than a command makes here."""
+
+
+class Killed(BaseException):
+    """The process has ended."""
+
+
+def is_killed_at_rename(number: int, work: Callable[[], object]) -> bool:
+    """Do the work, and from its rename of this number on change nothing on the disk any more, as if
+    the process had been killed. Return whether it made so many."""
+    left = iter(range(number))
+    is_dead = False
+
+    def rename(*names: Any, **more: Any) -> None:
+        if is_dead or next(left, None) is None:
+            die()
+        real(*names, **more)
+
+    def die(*_: Any, **__: Any) -> NoReturn:
+        nonlocal is_dead
+        is_dead = True
+        raise Killed
+
+    def alive(change: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *names, **more: die() if is_dead else change(*names, **more)
+
+    real = os.rename
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "rename", rename)
+        for module, name in ((os, "unlink"), (os, "rmdir"), (os, "mkdir"), (shutil, "rmtree")):
+            patch.setattr(module, name, alive(getattr(module, name)))
+        with suppress(Killed):
+            work()
+    return is_dead
 
 
 def voters(addresses: Mapping[int, Address]) -> str:

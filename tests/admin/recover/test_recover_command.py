@@ -1,6 +1,9 @@
 """`metaquorum recover`: the log that it keeps, what it says and refuses, clusters that go on."""
 
+import asyncio
+import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +20,13 @@ from quorum.records.batch import headers
 from quorum.records.encode import stamp
 from quorum.transport.address import Address
 from statemachine.records import codec, kafka_records
-from tests.admin.recover.recovered_folders import command, started, voters
+from tests.admin.recover.recovered_folders import (
+    RENAMES_MAX,
+    command,
+    is_killed_at_rename,
+    started,
+    voters,
+)
 from tests.admin.tools.old_controllers import (
     CHECKPOINT,
     CHECKPOINT_END,
@@ -126,6 +135,49 @@ def test_a_majority_that_can_start_is_refused(tmp_path: Path) -> None:
     assert command("recover", sources[0], wiped, *YES).exit_code == 0
 
 
+def two_left(folder: Path) -> dict[int, Path]:
+    """Two folders of three that need a recovery."""
+    sources = {node_id: old(folder, node_id) for node_id in (2, 3)}
+    (sources[3] / LOG_FOLDER / "quorum-state").unlink()
+    return sources
+
+
+async def test_nothing_is_recovered_while_a_voter_answers(tmp_path: Path) -> None:
+    sources = two_left(tmp_path)
+
+    def make(addresses: Mapping[int, Address]) -> Mapping[int, Path]:
+        result = command("recover", *sources.values(), "--voters", voters(addresses), *YES)
+        assert result.exit_code == 0, result.stderr
+        return sources
+
+    async with started(make, 2, 3) as nodes:
+        await active(nodes.values())
+        # As of a backup of the disk: the folder itself is free.
+        copy = await asyncio.to_thread(shutil.copytree, sources[2], tmp_path / "copy")
+        before = kept(copy)
+        result = await asyncio.to_thread(command, "recover", copy, *YES)
+    assert result.exit_code == 1
+    places = ", ".join(map(str, sorted(node.address for node in nodes.values())))
+    assert f"a controller of cluster {CLUSTER_ID} answers at {places}: it is not lost" in (
+        result.stderr
+    )
+    assert kept(copy) == before
+
+
+async def test_a_listener_that_does_not_say_what_it_is_is_named(tmp_path: Path) -> None:
+    """A controller with SASL, say: nothing is known about it without credentials."""
+    sources = two_left(tmp_path)
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        given = ("--voters", f"2@127.0.0.1:1,3@127.0.0.1:{port}", *YES)
+        result = await asyncio.to_thread(command, "recover", *sources.values(), *given)
+        assert result.exit_code == 0, result.stderr
+        again = await asyncio.to_thread(command, "recover", sources[2], stdin="no\n")
+    assert again.exit_code == 1
+    assert f"Something listens at 127.0.0.1:{port}, an address of a voter of before" in again.stderr
+
+
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     source = old(tmp_path, 2)
     lock = FolderLock(source / LOG_FOLDER)
@@ -229,6 +281,52 @@ async def test_a_damaged_log_is_kept_up_to_the_damage(tmp_path: Path) -> None:
         await goes_on(nodes)
 
 
+@pytest.mark.parametrize("segments", [1, 2])
+async def test_damage_before_a_checkpoint_costs_nothing_behind_it(
+    tmp_path: Path, segments: int
+) -> None:
+    damaged = bytearray(LOG)
+    damaged[len(cut(471)) + 70] ^= 1
+    at = len(cut(CHECKPOINT_END))
+    first = bytes(damaged) if segments == 1 else bytes(damaged[:at])
+    source = old(tmp_path, 3, log=first, checkpoints=[IN_TREE / CHECKPOINT])
+    if segments == 2:
+        (source / LOG_FOLDER / f"{CHECKPOINT_END:020}.log").write_bytes(damaged[at:])
+
+    def make(addresses: Mapping[int, Address]) -> Mapping[int, Path]:
+        result = command("recover", source, "--voters", voters(addresses), *YES)
+        assert result.exit_code == 0, result.stderr
+        assert f"the checkpoint of offset {CHECKPOINT_END} has what was there" in result.stderr
+        assert "is lost" not in result.stderr
+        assert f"ends furthest, at offset {LOG_END} of epoch {EPOCH}" in result.stderr
+        return {3: source}
+
+    async with started(make, 3) as nodes:
+        leader = await goes_on(nodes)
+        assert len(leader.controller.image.topics) == 2
+
+
+def test_damage_behind_a_checkpoint_costs_what_follows_on_that(tmp_path: Path) -> None:
+    damaged = bytearray(LOG)
+    for at in (471, CHECKPOINT_END):
+        damaged[len(cut(at)) + 70] ^= 1
+    source = old(tmp_path, 3, log=bytes(damaged), checkpoints=[IN_TREE / CHECKPOINT])
+    result = command("recover", source, "--voters", "3@127.0.0.1:1", *YES)
+    assert result.exit_code == 0, result.stderr
+    assert f"offset {CHECKPOINT_END} has what was there, and what follows on that is lost" in (
+        result.stderr
+    )
+    assert f"ends furthest, at offset {CHECKPOINT_END} of epoch {EPOCH}" in result.stderr
+
+
+def test_an_end_that_is_not_whole_is_said(tmp_path: Path) -> None:
+    source = old(tmp_path, 2, log=LOG[:-7])
+    result = command("recover", source, "--voters", "2@127.0.0.1:1", *YES)
+    assert result.exit_code == 0, result.stderr
+    assert "is not whole, as after a crash: " in result.stderr
+    assert f"from offset {LOG_END - 1} on are left out" in result.stderr
+
+
 async def test_a_log_behind_a_checkpoint_is_recovered_with_it(tmp_path: Path) -> None:
     checkpoints = [IN_TREE / CHECKPOINT]
     source = old(
@@ -255,6 +353,50 @@ def test_a_recovery_that_was_killed_between_its_renames_begins_again(tmp_path: P
     assert log.is_dir()
 
 
+def test_a_lost_log_is_not_replaced_by_that_of_an_earlier_recovery(tmp_path: Path) -> None:
+    """That is from before the records of months."""
+    source = old(tmp_path, 2)
+    assert command("recover", source, "--voters", "2@127.0.0.1:1", *YES).exit_code == 0
+    shutil.rmtree(source / LOG_FOLDER)
+    result = command("recover", source, *YES)
+    assert result.exit_code == 1
+    assert f"{source} has no {LOG_FOLDER}" in result.stderr
+    assert not (source / LOG_FOLDER).exists()
+
+
+def test_a_node_that_did_not_vote_is_named(tmp_path: Path) -> None:
+    """The folder of a broker has a log too."""
+    given = ("--voters", "1@127.0.0.1:1,2@127.0.0.1:2", *YES)
+    result = command("recover", old(tmp_path, 2), old(tmp_path, 1), *given)
+    assert result.exit_code == 0, result.stderr
+    assert "Nodes without a vote until now, 1, get one" in result.stderr
+
+
+def test_a_recovery_that_is_killed_at_any_change_of_a_name_is_given_again(tmp_path: Path) -> None:
+    """Of two folders, one of which has a damaged identity."""
+    for kills in range(RENAMES_MAX):
+        place = tmp_path / str(kills)
+        sound, nameless = old(place, 2, log=cut(531)), old(place, 3)
+        (nameless / "meta.properties").write_text("node.id=three\n")
+        sources = (sound, f"3={nameless}")
+        given = ("--cluster-id", CLUSTER_ID, "--voters", "2@127.0.0.1:1,3@127.0.0.1:2", *YES)
+        recover = partial(command, "recover", *sources, *given)
+        was_killed = is_killed_at_rename(kills, recover)
+        result = recover()
+        if result.exit_code:
+            # The new folders are a majority of the new voters, and can start.
+            assert "start these nodes, and nothing is lost" in result.stderr
+        for folder in (sound, nameless):
+            found = look(folder)
+            assert found is not None
+            assert (folder / LOG_FOLDER / "quorum-state").exists()
+        if not was_killed:
+            break
+    else:
+        raise AssertionError("it was killed each time")
+    assert kills >= 4
+
+
 def test_what_is_no_folder_of_a_controller_is_refused(tmp_path: Path) -> None:
     for folder in (tmp_path / "nowhere", tmp_path):
         result = command("recover", folder, *YES)
@@ -263,7 +405,18 @@ def test_what_is_no_folder_of_a_controller_is_refused(tmp_path: Path) -> None:
     one = old(tmp_path / "1", 2)
     other = old(tmp_path / "2", 3, cluster_id="AAAAAAAAQACAAAAAAAAAAA")
     assert "are of different clusters" in command("recover", one, other, *YES).stderr
+    # Without meta.properties the election state tells.
+    (other / "meta.properties").unlink()
+    election = ElectionState(Epoch(EPOCH))
+    QuorumStateFile(other / LOG_FOLDER, cluster_id="AAAAAAAAQACAAAAAAAAAAA").write(election)
+    assert "are of different clusters" in command("recover", one, f"3={other}", *YES).stderr
+    strange = command("recover", f"3={other}", "--cluster-id", CLUSTER_ID, *YES)
+    assert f"not {CLUSTER_ID}: omit --cluster-id" in strange.stderr
     twin = old(tmp_path / "3", 2)
     assert "are both of node 2" in command("recover", one, twin, *YES).stderr
     where = command("recover", one, "--voters", "2@127.0.0.1:1,3@127.0.0.1:2", *YES)
+    mixed = old(tmp_path / "4", 4)
+    QuorumStateFile(mixed / LOG_FOLDER, cluster_id="AAAAAAAAQACAAAAAAAAAAA").write(election)
+    said = command("recover", mixed, *YES).stderr
+    assert f"the files in {mixed} are of different clusters: meta.properties of" in said
     assert "--voters names 2, 3, but the folders are those of 2" in where.stderr
