@@ -100,6 +100,12 @@ def read_manifest(storage: Storage, id_: str) -> Manifest:
     return decode_manifest(read_small(storage, name), f"{storage}: {name}")
 
 
+def newest_backup(storage: Storage) -> Manifest | None:
+    """Read the manifest of the newest backup, None without any; raises as `read_manifest`."""
+    ids = backup_ids(storage)
+    return read_manifest(storage, ids[-1]) if ids else None
+
+
 def find_manifest(storage: Storage, id_: str | None) -> Manifest:
     """Read the manifest of this backup, or of the newest one; raises `BackupError`."""
     ids = backup_ids(storage)
