@@ -34,6 +34,9 @@ _OVERTAKEN: Final = frozenset(
     {ErrorCode.DUPLICATE_VOTER, ErrorCode.VOTER_NOT_FOUND, ErrorCode.ELECTION_NOT_NEEDED}
 )
 """Refusals of a step that has been done meanwhile, by an earlier attempt or somebody else."""
+_NOT_YET: Final = frozenset({ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE})
+"""Refusals of a step that may succeed soon: under load a voter may be a moment too far behind to
+take the lead."""
 
 Say = Callable[[str], None]
 
@@ -147,6 +150,8 @@ async def _step(cluster: Cluster, look: Callable[[], Awaitable[Step]]) -> Step:
         if not isinstance(step, Wait | Done):
             await carry_out(cluster, step)
     except Refused as error:
+        if error.code in _NOT_YET:
+            return Wait(reason=str(error))
         if error.code not in _OVERTAKEN:
             raise
         return Wait(reason="it was done meanwhile")

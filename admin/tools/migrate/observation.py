@@ -213,6 +213,8 @@ class Cluster:
         """Let `to` lead instead of `leader`, which is one of ours and is asked itself.
 
         Another node of ours may forward the request to the new leader, which does not know it.
+        Somebody else than `to` may be elected: an error is none once `leader` leads no more, and
+        the next look tells who does.
         """
         assert leader.address is not None
         async with self._client([leader.address]) as client:
@@ -220,7 +222,7 @@ class Cluster:
                 await client.ask(TransferLead(to=to.id))
             except AdminError:
                 found = (await self.quorum()).leader
-                if found is None or found.id == leader.id:
+                if found is not None and found.id == leader.id:
                     raise
 
     async def settings(
