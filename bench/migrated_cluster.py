@@ -6,9 +6,10 @@ rolled, and `metaquorum migrate` runs as a process of its own.
 
 import asyncio
 import random
+import re
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -124,6 +125,23 @@ class MigratedCluster(RivalCluster):
         """Let the plan write the settings of our controllers; returns what it says."""
         return await self.run_migrate("plan", "--dir", str(self.rival.folder))
 
+    def complete_settings(self) -> None:
+        """Add to these settings what the plan has named: certificates, passwords, keys, rights.
+
+        The first of ours logs in as the first of Kafka's does, which needs no change there. The
+        others have users of their own, which Kafka's controllers know.
+        """
+        security, everyone = self.rival.security, self.rival.everyone
+        assert security is not None
+        for node in self.ours:
+            values = security.settings(everyone, node)
+            if node is self.ours[0]:
+                twin = security.settings(everyone, self.controllers[0])
+                values |= {name: twin[name] for name in twin if name.endswith("sasl.jaas.config")}
+            file = self._home(node) / OUR_SETTINGS_FILE
+            lines = file.read_text().splitlines()
+            file.write_text("".join(f"{_completed(line, values)}\n" for line in lines))
+
     async def start_ours(self) -> None:
         """Start our controllers with these settings."""
         for node in self.ours:
@@ -169,6 +187,12 @@ class MigratedCluster(RivalCluster):
                 )
 
             await until(is_whole, "all replicas are in sync", within_ms=START_MS, poll_ms=200)
+
+
+def _completed(line: str, values: Mapping[str, object]) -> str:
+    """A line of settings; one that the plan left to the operator gets its value."""
+    to_add = re.fullmatch(r"# (\S+)=", line)
+    return line if to_add is None else f"{to_add[1]}={values[to_add[1]]}"
 
 
 async def _is_over(command: Command) -> bool:

@@ -282,6 +282,7 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
     quorum = await cluster.quorum()
     wanted = cluster.ours if into is Kind.OURS else wanted_of(quorum, cluster.kafkas)
     contents = await cluster.contents(quorum)
+    kafka_settings, problem = await cluster.kafka_settings(quorum)
     return Look(
         into=into,
         quorum=quorum,
@@ -291,6 +292,9 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
         probes=await cluster.probes(quorum),
         clock_ahead_ms=cluster.clock_ahead_ms,
         running_moves=await cluster.running_moves(quorum),
+        kafka_settings=kafka_settings,
+        kafka_settings_problem=problem,
+        our_settings=await cluster.our_settings() if into is Kind.OURS else {},
     )
 
 
@@ -329,9 +333,9 @@ def _say_with_time(text: str) -> None:
 
 def _write_settings(look: "Look", folder: Path) -> list[str]:
     """Write a file for each of our controllers that has none; return what to do with them."""
+    from admin.tools.certificates import write_new
     from admin.tools.local_plan import SETTINGS_FILE, as_properties
-    from admin.tools.migrate.guide import settings_of
-    from quorum.log.filesystem import replace_file
+    from admin.tools.migrate.node_settings import lines_to_add, settings_of
 
     lines = []
     for id in sorted(look.wanted):
@@ -340,6 +344,10 @@ def _write_settings(look: "Look", folder: Path) -> list[str]:
         if not path.exists():
             home.mkdir(parents=True, exist_ok=True)
             values = settings_of(look, id, str((home / "data").absolute()))
-            replace_file(path, as_properties(values, "migrate plan").encode())
+            text = as_properties(values, "migrate plan") + "".join(
+                f"{line}\n" for line in lines_to_add(look)
+            )
+            # Passwords are to be added.
+            write_new(path, text.encode())
         lines.append(f"Start controller {id}: {command_line()} start --config {path}")
     return lines

@@ -250,7 +250,7 @@ async def the_whole_way(cluster: MigratedCluster, rights: Rights, hmac: str) -> 
     await look(*cluster.controllers)()
     said = await cluster.write_settings()
     assert "Nothing stands in the way" in said, said
-    cluster.secure_ours()
+    cluster.complete_settings()
     await there(cluster, look(*cluster.controllers, *cluster.ours))
     await look(*cluster.ours)()
     await under_ours(rights, hmac)
