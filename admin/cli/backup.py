@@ -1,7 +1,7 @@
 """`metaquorum backup`: copy the metadata of a running cluster, and check the copies."""
 
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -145,7 +145,9 @@ def command(
         from admin.backup.schedule import Schedule
 
         schedule = Schedule(every_ms=every_ms, metrics_file=metrics_file)
-        run(_back_up_again_and_again(target, wanted, schedule, log_format))
+        # The log alone is on stderr.
+        silent = replace(target, is_silent=True)
+        run(_back_up_again_and_again(silent, wanted, schedule, log_format))
 
 
 @dataclass(frozen=True, slots=True)

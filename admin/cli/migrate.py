@@ -25,7 +25,7 @@ from admin.cli.options import (
 
 if TYPE_CHECKING:
     from admin.tools.migrate.observation import Cluster
-    from admin.tools.migrate.state import Look, Step
+    from admin.tools.migrate.state import Finding, Look, Step
     from quorum.core.vocabulary import ReplicaId
     from quorum.transport.address import Address
 
@@ -300,16 +300,25 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
 
 async def _move(cluster: "Cluster", into: Any, rolled: tuple[int, ...], within_ms: int) -> Exit:
     from admin.tools.migrate.executor import change_voters
-    from admin.tools.migrate.findings import findings, is_blocked
+    from admin.tools.migrate import findings as rules
     from admin.tools.migrate.guide import plan_text
 
     look = await _look(cluster, into, rolled)
-    found = findings(look)
-    if is_blocked(found):
+    found = rules.findings(look)
+    if rules.is_blocked(found):
         write(plan_text(look, found, command=command_line()))
         return Exit.NOT_FINISHED
+
+    async def obstacle() -> "Finding | None":
+        return rules.obstacle(await _look(cluster, into, rolled))
+
     step = await change_voters(
-        cluster, look.wanted, confirmed=frozenset(rolled), within_ms=within_ms, say=_say_with_time
+        cluster,
+        look.wanted,
+        obstacle=obstacle,
+        confirmed=frozenset(rolled),
+        within_ms=within_ms,
+        say=_say_with_time,
     )
     return _ended(step)
 

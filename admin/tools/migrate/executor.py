@@ -14,6 +14,7 @@ from admin.tools.migrate.planner import Retirement, next_of_change, next_of_reti
 from admin.tools.migrate.state import (
     AddVoter,
     Done,
+    Finding,
     Kind,
     QuorumState,
     RemoveVoter,
@@ -45,16 +46,23 @@ async def change_voters(
     cluster: Cluster,
     wanted: Mapping[int, Address],
     *,
+    obstacle: Callable[[], Awaitable[Finding | None]],
     confirmed: frozenset[int],
     within_ms: int,
     say: Say,
 ) -> Step:
-    """Change the voters to `wanted`; return `Done`, or what it waits for when time is up."""
+    """Change the voters to `wanted`; return `Done`, or what it waits for when time is up.
+
+    Before one is added, `obstacle` looks for what keeps it from voting.
+    """
 
     async def look() -> Step:
         quorum = await cluster.quorum()
         settings = await cluster.settings(await cluster.brokers(quorum), confirmed)
-        return next_of_change(quorum, wanted, settings)
+        step = next_of_change(quorum, wanted, settings)
+        if isinstance(step, AddVoter) and (found := await obstacle()) is not None:
+            return Wait(reason=found.sentence, remedy=found.remedy)
+        return step
 
     return await _go_on(cluster, look, within_ms=within_ms, say=say)
 

@@ -53,6 +53,15 @@ def findings(look: Look) -> list[Finding]:
     return sorted(found, key=lambda each: each.weight is Weight.NOTE)
 
 
+def obstacle(look: Look) -> Finding | None:
+    """Return what keeps the controllers that are to vote from doing so as they run now, or None.
+
+    They may have been started since the plan.
+    """
+    found = (*_of_levels(look), *_of_settings(look))
+    return next((each for each in found if each.weight is Weight.BLOCKS), None)
+
+
 def is_blocked(found: list[Finding]) -> bool:
     """Return whether a migration must not begin."""
     return any(each.weight is Weight.BLOCKS for each in found)
@@ -200,7 +209,9 @@ def _of_addresses(look: Look) -> Iterator[Finding]:
     yield from _of_wanted(look)
     for each in look.quorum.voters:
         probe = look.probes.get(each.id)
-        if probe is not None and probe.problem is not None and each.id not in look.wanted:
+        # A dead one is removed first; the note about it is another one.
+        is_leaving = each.id not in look.wanted and each.has_caught_up
+        if probe is not None and probe.problem is not None and is_leaving:
             yield _blocks(
                 f"voter {each.id} cannot be reached from here at {probe.address}, the address that "
                 f"the quorum has of it: {probe.problem}",

@@ -12,6 +12,7 @@ from typing import Final
 from admin.settings import PATH, InvalidSetting, Role, of_listener, setting_named
 from admin.tools.migrate.state import Look
 from quorum.persistent_state import LISTENER_NAME
+from quorum.transport.security.credentials import ScramMechanism
 
 HERE: Final = "DATA"
 """Stands for a folder that the operator chooses."""
@@ -41,12 +42,21 @@ def taken_over(kafkas: Mapping[str, str | None], listener: str) -> TakenOver:
     `listener` is the name of the listener of controllers: settings of others are left out.
     """
     values, to_add, unsupported = {}, [], {}
+    # Kafka's listeners have a login module for each mechanism, ours need none for SCRAM; only a
+    # node that logs in by it has one.
+    idle = {
+        of_listener(listener, "sasl.jaas.config", each.mechanism)
+        for each in ScramMechanism
+        if each.mechanism != kafkas.get("sasl.mechanism.controller.protocol")
+    }
     for name, value in sorted(kafkas.items()):
         setting = setting_named(name)
         is_of_other = name.startswith("listener.name.") and not name.startswith(
             of_listener(listener, "")
         )
         if setting is None or is_of_other or name in _OWN or not setting.applies_to(Role.CONTROLLER):
+            continue
+        if name in idle:
             continue
         if value is None or setting.kind is PATH:
             to_add.append(name)

@@ -29,7 +29,7 @@ async def scheduled(folder: Path, controller: Address) -> AsyncIterator[Process]
     """Backups of this controller into `folder/backups`, one a second; killed at the end."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "admin.cli.main", "backup", "--to", str(folder / "backups")),
-        *("--bootstrap-controller", str(controller), "--every", "1s", "--timeout", "500ms"),
+        *("--bootstrap-controller", str(controller), "--every", "1s", "--timeout", "3s"),
         *("--log-format", "json", "--metrics-file", str(folder / "backup.prom")),
         stdin=DEVNULL,
         stdout=PIPE,
@@ -59,16 +59,15 @@ def metrics(folder: Path) -> dict[str, float]:
     return {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", text, re.MULTILINE)}
 
 
-def examined(folder: Path, age: str) -> tuple[int, str]:
+async def examined(folder: Path, age: str) -> tuple[int, str]:
     """The exit code of `doctor` and what it prints."""
-    result = CliRunner().invoke(
-        doctor, ["--backups", str(folder / "backups"), "--backup-age", age], env={}
-    )
+    words = ["--backups", str(folder / "backups"), "--backup-age", age]
+    result = await asyncio.to_thread(CliRunner().invoke, doctor, words)
     return result.exit_code, result.stdout
 
 
 async def test_a_backup_that_succeeds_and_one_that_fails_are_told(tmp_path: Path) -> None:
-    assert examined(tmp_path, "1h")[0] == Exit.NOT_FINISHED
+    assert (await examined(tmp_path, "1h"))[0] == Exit.NOT_FINISHED
     async with a_controller(tmp_path) as node:
         async with scheduled(tmp_path, node.address) as process:
             made = await until_logged(process, "backup-made")
@@ -77,8 +76,7 @@ async def test_a_backup_that_succeeds_and_one_that_fails_are_told(tmp_path: Path
             assert made["level"] == "INFO"
             assert re.match(r"Backup \S+ of cluster ", made["message"])
             first = metrics(tmp_path)
-            assert first["backup_failures_total"] == 0
-            assert examined(tmp_path, "1h") == (Exit.DONE, "")
+            assert await examined(tmp_path, "1h") == (Exit.DONE, "")
 
             await node.listener.close()
             failed = await until_logged(process, "backup-failed")
@@ -88,9 +86,9 @@ async def test_a_backup_that_succeeds_and_one_that_fails_are_told(tmp_path: Path
                 assert str(node.address) in each["message"]
                 assert "The newest one was taken at 2" in each["message"]
             after = metrics(tmp_path)
-            assert after["backup_failures_total"] >= 1
+            assert after["backup_failures_total"] > first["backup_failures_total"]
             last = "backup_last_success_timestamp_seconds"
             assert after[last] >= first[last] > 0
-    code, said = examined(tmp_path, "1ms")
+    code, said = await examined(tmp_path, "1ms")
     assert code == Exit.NOT_FINISHED
     assert f"ERROR backup-old: the newest backup in {tmp_path / 'backups'} was taken at" in said
