@@ -45,7 +45,10 @@ UNMODIFIED_CLIENTS: Final = (
 )
 """The pytest options of a module that lets such traffic flow while brokers die."""
 
-PRODUCERS: Final[tuple[Callable[[str, Settings], Writes], ...]] = (PythonProducer, ConfluentProducer)
+PRODUCERS: Final[tuple[Callable[[str, Settings], Writes], ...]] = (
+    PythonProducer,
+    ConfluentProducer,
+)
 
 Runs = dict[int, Run]
 """By partition: what one member is given between two assignments."""

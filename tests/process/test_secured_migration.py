@@ -83,8 +83,14 @@ class Rights:
                 assert await self._written(client, topic) == expected, (name, topic)
 
     async def _at_controller(self, name: str, client: Path, node: NodePlan) -> None:
-        """A controller knows the client, and refuses what it may not do."""
-        outcome = await self._outcome(client, node)
+        """A controller knows the client, and refuses what it may not do.
+
+        One of Kafka's that has just started answers by an error until it has loaded the ACLs.
+        """
+        outcome = await until(
+            lambda: self._outcome(client, node),
+            lambda found: found is not ErrorCode.UNKNOWN_SERVER_ERROR,
+        )
         assert outcome is ErrorCode.CLUSTER_AUTHORIZATION_FAILED, (name, node.name, outcome)
         assert await self._outcome(self.kafka.admin, node) == ALLOWED, node.name
 
@@ -266,14 +272,15 @@ async def the_whole_way(cluster: MigratedCluster, rights: Rights, hmac: str) -> 
 
 def nobody_was_refused(cluster: MigratedCluster) -> None:
     """No node was refused anything by another one."""
-    nodes = {node.name: node for node in cluster.rival.everyone.nodes}
-    del nodes[cluster.spare.name]
+    nodes = {node.name: node for node in cluster.rival.everyone.nodes if node != cluster.spare}
+    refused = []
     for name, node in nodes.items():
-        said = (cluster.rival.folder / name / LOG_FILE).read_text(encoding="utf-8").splitlines()
+        said = (cluster.rival.folder / name / LOG_FILE).read_text(encoding="utf-8")
         if node in cluster.ours:
-            audited = [json.loads(line) for line in said if line.startswith("{")]
-            refused = [each for each in audited if "AUTHORIZATION_FAILED" in each["outcome"]]
-            of_nodes = [each for each in refused if each["principal"].split(":")[1] in nodes]
-            assert not of_nodes, name
+            lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+            refused += [each["principal"] for each in lines if "FAILED" in each["outcome"]]
         else:
-            assert not [line for line in said if "CLUSTER_AUTHORIZATION_FAILED" in line], name
+            refused += re.findall(r"Principal = (\S+) is Denied", said)
+    # The users of the test were: it is looked in the right places.
+    assert "User:ann" in refused
+    assert not {f"User:{name}" for name in nodes} & set(refused)

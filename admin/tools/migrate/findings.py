@@ -338,6 +338,15 @@ def _of_settings(look: Look) -> Iterator[Finding]:
                 "Add it to its settings as Kafka's controllers have it, and restart it",
             )
 
+    supers = {settings.get("super.users", "") for settings in look.our_settings.values()} - {""}
+    if supers:
+        ids = listed(id for id, each in look.our_settings.items() if each.get("super.users"))
+        yield _note(
+            f"controller {ids} has the super users {' | '.join(sorted(supers))}",
+            "See that all controllers and brokers, of Kafka's and ours, are among them: a broker "
+            "of Kafka's that is refused ends itself",
+        )
+
 
 _DECISIVE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {

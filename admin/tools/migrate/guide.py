@@ -24,6 +24,7 @@ from quorum.transport.address import Address
 from statemachine.features.features import KRAFT_VERSION, RELEASES
 from statemachine.vocabulary import METADATA_VERSION
 
+
 def plan_text(look: Look, found: Sequence[Finding], *, command: str) -> str:
     """The whole plan."""
     return "\n".join(

@@ -54,7 +54,12 @@ def taken_over(kafkas: Mapping[str, str | None], listener: str) -> TakenOver:
         is_of_other = name.startswith("listener.name.") and not name.startswith(
             of_listener(listener, "")
         )
-        if setting is None or is_of_other or name in _OWN or not setting.applies_to(Role.CONTROLLER):
+        if (
+            setting is None
+            or is_of_other
+            or name in _OWN
+            or not setting.applies_to(Role.CONTROLLER)
+        ):
             continue
         if name in idle:
             continue
