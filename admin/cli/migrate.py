@@ -299,8 +299,8 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
 
 
 async def _move(cluster: "Cluster", into: Any, rolled: tuple[int, ...], within_ms: int) -> Exit:
-    from admin.tools.migrate.executor import change_voters
     from admin.tools.migrate import findings as rules
+    from admin.tools.migrate.executor import change_voters
     from admin.tools.migrate.guide import plan_text
 
     look = await _look(cluster, into, rolled)

@@ -129,10 +129,12 @@ async def test_a_controller_that_has_not_registered_its_levels_is_not_added(
             with pytest.raises(Unreachable, match="controller 2 has not registered the levels"):
                 await client.add_voter(voter, place)
         assert {each.id for each in leader.opened.quorum.node.voters} == {1}
-        async with AdminClient([leader.address], is_controller=True) as client:
-            adding = asyncio.create_task(client.add_voter(voter, place))
+        async with (
+            AdminClient([leader.address], is_controller=True) as client,
+            asyncio.TaskGroup() as tasks,
+        ):
+            tasks.create_task(client.add_voter(voter, place))
             assert await asked(leader.controller, nodes[2].controller.registration) == Done()
-            await adding
         assert {each.id for each in leader.opened.quorum.node.voters} == {1, 2}
 
 

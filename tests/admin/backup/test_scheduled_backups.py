@@ -68,27 +68,26 @@ async def examined(folder: Path, age: str) -> tuple[int, str]:
 
 async def test_a_backup_that_succeeds_and_one_that_fails_are_told(tmp_path: Path) -> None:
     assert (await examined(tmp_path, "1h"))[0] == Exit.NOT_FINISHED
-    async with a_controller(tmp_path) as node:
-        async with scheduled(tmp_path, node.address) as process:
-            made = await until_logged(process, "backup-made")
-            # It has written the metrics of the first one before it begins the second.
-            await until_logged(process, "backup-made")
-            assert made["level"] == "INFO"
-            assert re.match(r"Backup \S+ of cluster ", made["message"])
-            first = metrics(tmp_path)
-            assert await examined(tmp_path, "1h") == (Exit.DONE, "")
+    async with a_controller(tmp_path) as node, scheduled(tmp_path, node.address) as process:
+        made = await until_logged(process, "backup-made")
+        # It has written the metrics of the first one before it begins the second.
+        await until_logged(process, "backup-made")
+        assert made["level"] == "INFO"
+        assert re.match(r"Backup \S+ of cluster ", made["message"])
+        first = metrics(tmp_path)
+        assert await examined(tmp_path, "1h") == (Exit.DONE, "")
 
-            await node.listener.close()
-            failed = await until_logged(process, "backup-failed")
-            again = await until_logged(process, "backup-failed")
-            for each in (failed, again):
-                assert each["level"] == "ERROR"
-                assert str(node.address) in each["message"]
-                assert "The newest one was taken at 2" in each["message"]
-            after = metrics(tmp_path)
-            assert after["backup_failures_total"] > first["backup_failures_total"]
-            last = "backup_last_success_timestamp_seconds"
-            assert after[last] >= first[last] > 0
+        await node.listener.close()
+        failed = await until_logged(process, "backup-failed")
+        again = await until_logged(process, "backup-failed")
+        for each in (failed, again):
+            assert each["level"] == "ERROR"
+            assert str(node.address) in each["message"]
+            assert "The newest one was taken at 2" in each["message"]
+        after = metrics(tmp_path)
+        assert after["backup_failures_total"] > first["backup_failures_total"]
+        last = "backup_last_success_timestamp_seconds"
+        assert after[last] >= first[last] > 0
     code, said = await examined(tmp_path, "1ms")
     assert code == Exit.NOT_FINISHED
     assert f"ERROR backup-old: the newest backup in {tmp_path / 'backups'} was taken at" in said

@@ -8,7 +8,7 @@ import pytest
 
 from admin.tools.migrate.findings import findings, obstacle
 from admin.tools.migrate.node_settings import lines_to_add, settings_of, taken_over
-from admin.tools.migrate.state import Finding, Kind, Look, Weight
+from admin.tools.migrate.state import Finding, Kind, Weight
 from statemachine.security.authorization import STANDARD_AUTHORIZER
 from tests.admin.tools.test_migration_planner import OURS, look
 
