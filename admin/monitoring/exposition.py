@@ -42,7 +42,7 @@ def write_text_file(path: Path, samples: Iterable[Sample]) -> None:
 
     It has these samples alone: the exporter has metrics of its own process.
     """
-    write_to_textfile(str(path), _families(samples))  # type: ignore[arg-type]
+    write_to_textfile(str(path), _families(samples))
 
 
 def _families(samples: Iterable[Sample]) -> _Families:

@@ -25,6 +25,7 @@ from admin.client.command_config import load_client_config
 from admin.faults import Refused, Unauthenticated
 from admin.tools.local_plan import LOG_FILE, NodePlan, log_dir
 from bench.migrated_cluster import MigratedCluster, source
+from bench.rivals import SETTINGS_FILE
 from quorum.protocol.errors import ErrorCode
 from tests.process.kafka_groups import PARTITIONS, group_traffic
 from tests.process.kafka_operator import until
@@ -257,7 +258,16 @@ async def the_whole_way(cluster: MigratedCluster, rights: Rights, hmac: str) -> 
     said = await cluster.write_settings()
     assert "Nothing stands in the way" in said, said
     cluster.complete_settings()
-    await there(cluster, look(*cluster.controllers, *cluster.ours))
+
+    async def plan_again() -> None:
+        """Our controllers run: their super users are compared with those of Kafka's."""
+        file = cluster.rival.folder / cluster.controllers[0].name / SETTINGS_FILE
+        said = await cluster.run_migrate("plan", "--kafka-settings", str(file))
+        assert "Nothing stands in the way" in said, said
+        assert "super users" not in said
+        await look(*cluster.controllers, *cluster.ours)()
+
+    await there(cluster, plan_again)
     await look(*cluster.ours)()
     await under_ours(rights, hmac)
     await look(*cluster.ours)()

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from admin.settings import PRINCIPALS
 from admin.tools.migrate.node_settings import listener_of, taken_over
 from admin.tools.migrate.planner import listed, named, spare, unprepared
 from admin.tools.migrate.state import Finding, Kind, Look, Probe, Weight
@@ -338,14 +339,30 @@ def _of_settings(look: Look) -> Iterator[Finding]:
                 "Add it to its settings as Kafka's controllers have it, and restart it",
             )
 
-    supers = {settings.get("super.users", "") for settings in look.our_settings.values()} - {""}
-    if supers:
-        ids = listed(id for id, each in look.our_settings.items() if each.get("super.users"))
-        yield _note(
-            f"controller {ids} has the super users {' | '.join(sorted(supers))}",
-            "See that all controllers and brokers, of Kafka's and ours, are among them: a broker "
-            "of Kafka's that is refused ends itself",
-        )
+    yield from _of_super_users(look)
+
+
+def _of_super_users(look: Look) -> Iterator[Finding]:
+    """A broker of Kafka's that our leader refuses ends itself."""
+    kafkas = look.kafka_settings.get("super.users")
+    for id, settings in sorted(look.our_settings.items()):
+        ours = settings.get("super.users")
+        if not ours:
+            continue
+        if kafkas is None:
+            yield _note(
+                f"the super users of controller {id} are {ours}",
+                "See that all controllers and brokers, of Kafka's and ours, are among them, or "
+                "give --kafka-settings: a broker of Kafka's that is refused ends itself",
+            )
+            continue
+        missing = PRINCIPALS.parse(kafkas) - PRINCIPALS.parse(ours)
+        if missing:
+            yield _blocks(
+                f"controller {id} lacks the super users {';'.join(sorted(missing))} of Kafka's "
+                "controllers: a broker of Kafka's that is refused ends itself",
+                "Add them to its settings, and restart it",
+            )
 
 
 _DECISIVE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from admin.cli.output import Columns, columns
+from admin.settings import setting_named
 from admin.tools.migrate.findings import is_blocked, release_of
 from admin.tools.migrate.node_settings import lines_to_add, settings_of
 from admin.tools.migrate.planner import next_of_change, servers_line
@@ -122,9 +123,14 @@ def settings_text(look: Look) -> str:
     """The settings of our controllers, to copy into their files."""
     parts = []
     for id in sorted(look.wanted):
-        lines = [f"{name}={value}" for name, value in settings_of(look, id).items()]
+        lines = [f"{name}={_shown(name, value)}" for name, value in settings_of(look, id).items()]
         parts.append("\n".join([f"# controller {id}", *lines, *lines_to_add(look)]))
     return "\n\n".join(parts)
+
+
+def _shown(name: str, value: str) -> str:
+    setting = setting_named(name)
+    return "..." if setting is not None and setting.kind.is_secret else value
 
 
 def broker_lines(

@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from admin.tools.migrate.findings import findings, obstacle
+from admin.tools.migrate.guide import settings_text
 from admin.tools.migrate.node_settings import lines_to_add, settings_of, taken_over
 from admin.tools.migrate.state import Finding, Kind, Weight
 from statemachine.security.authorization import STANDARD_AUTHORIZER
@@ -115,9 +116,30 @@ def test_without_security_at_kafkas_nothing_is_asked_of_ours() -> None:
 
 def test_the_super_users_of_ours_are_shown_for_the_operator_to_compare() -> None:
     state = look(kafka_settings=KAFKAS, our_settings=dict.fromkeys(OURS, OF_OURS))
-    (note,) = (each for each in findings(state) if "super users" in each.sentence)
-    assert note.sentence == "controller 11, 12, 13 has the super users User:a;User:b"
+    notes = [each.sentence for each in findings(state) if "super users" in each.sentence]
+    assert notes == [f"the super users of controller {id} are User:a;User:b" for id in OURS]
     assert not [each for each in findings(state) if "do not tell" in each.sentence]
+
+
+@pytest.mark.parametrize(
+    ("kafkas", "missing"), [("User:b; User:a", ""), ("User:a;User:broker-1;User:c", "broker-1")]
+)
+def test_super_users_that_are_known_are_compared(kafkas: str, missing: str) -> None:
+    found = blocked({**KAFKAS, "super.users": kafkas}, OF_OURS)
+    if not missing:
+        assert found is None
+    else:
+        assert found is not None
+        assert "controller 11 lacks the super users User:broker-1;User:c of" in found.sentence
+
+
+def test_what_the_file_of_kafkas_has_is_written_and_never_shown() -> None:
+    state = look(kafka_settings={**KAFKAS, JAAS: "module required x=secret;", TOKEN_KEY: "secret"})
+    assert settings_of(state, 11)[JAAS] == "module required x=secret;"
+    assert lines_to_add(state)[1:] == ["# ssl.keystore.location=", "# super.users="]
+    shown = settings_text(state)
+    assert "secret;" not in shown
+    assert f"{TOKEN_KEY}=...\n" in shown
 
 
 def test_settings_that_are_not_told_are_a_note() -> None:
