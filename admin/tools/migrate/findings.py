@@ -314,7 +314,7 @@ def _of_settings(look: Look) -> Iterator[Finding]:
         )
     found = taken_over(look.kafka_settings, listener_of(look))
     for name, reason in found.unsupported.items():
-        weigh = _blocks if name in _DECISIVE else _note
+        weigh = _blocks if name in (*_DECISIVE, "sasl.mechanism.controller.protocol") else _note
         yield weigh(
             f"our controllers cannot take over a setting of Kafka's: {reason}",
             f"Set {name} in the files of ours to what they know",

@@ -80,6 +80,7 @@ def test_a_cluster_without_security_has_nothing_to_add() -> None:
     ("name", "value", "weight"),
     [
         ("authorizer.class.name", "org.example.Ranger", Weight.BLOCKS),
+        ("sasl.mechanism.controller.protocol", "GSSAPI", Weight.BLOCKS),
         ("ssl.keystore.type", "JKS", Weight.NOTE),
         ("sasl.enabled.mechanisms", "GSSAPI", Weight.NOTE),
     ],
