@@ -283,7 +283,7 @@ class Service:
             and self.controller.is_active
             and now() < deadline
         ):
-            await asyncio.sleep(REGISTRATION_POLL_SECONDS)
+            await self.quorum.leader_changed(within_seconds=REGISTRATION_POLL_SECONDS)
 
     def _newcomer_refusal(self, request: VoterRequest) -> tuple[Error, str] | None:
         """Return the reason why a new voter may not be able to follow the log, or None.
@@ -304,9 +304,9 @@ class Service:
                     return Error.INVALID_REQUEST, f"{reason}, {remedy}"
             elif isinstance(request, AddVoterRequest):
                 return Error.REQUEST_TIMED_OUT, (
-                    f"{NOT_DONE} in time: controller {voter} has not registered the levels of features "
-                    "that it supports, as a controller does once it follows the log; start it, or "
-                    "see its log"
+                    f"{NOT_DONE} in time: controller {voter} has not registered the levels that it "
+                    "supports, as a controller does once it follows the log; start it, or see its "
+                    "log"
                 )
         return None
 
