@@ -6,19 +6,21 @@ rolled, and `metaquorum migrate` runs as a process of its own.
 
 import asyncio
 import random
+import re
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from admin.client.admin_client import AdminClient, AdminError
+from admin.client.admin_client import AdminError
 from admin.settings import Role
 from admin.tools.kafka_runtime import Runtime
-from admin.tools.local_plan import HOST, NodePlan, Wanted, settle
+from admin.tools.local_plan import HOST, ClusterPlan, NodePlan, Wanted, settle
 from admin.tools.local_plan import SETTINGS_FILE as OUR_SETTINGS_FILE
+from admin.tools.local_security import LocalSecurity
 from bench.faults import RunFailed
 from bench.rival_processes import START_MS, RivalCluster, until
 from bench.rivals import SETTINGS_FILE, Rival, Side
@@ -62,11 +64,9 @@ class MigratedCluster(RivalCluster):
 
     def __init__(self, rival: Rival, rng: random.Random) -> None:
         super().__init__(rival, rng)
-        base = rival.plan.controllers[0].kafka.port - 1
-        self.ours = tuple(
-            NodePlan(role=Role.CONTROLLER, id=id, kafka=Address(HOST, base + id))
-            for id in range(FIRST_OF_OURS, FIRST_OF_OURS + OURS)
-        )
+        self.ours = rival.joining
+        self.command_config: Path | None = None
+        """The client.properties of `metaquorum migrate`."""
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -78,8 +78,10 @@ class MigratedCluster(RivalCluster):
     @asynccontextmanager
     async def migrate(self, *words: str) -> AsyncIterator[Command]:
         """Run `metaquorum migrate WORDS` with both sides; it is killed at the end."""
+        config = self.command_config
+        more = () if config is None else ("--command-config", str(config))
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "admin.cli.main", "migrate", *words, *self.sides),
+            *(sys.executable, "-m", "admin.cli.main", "migrate", *words, *self.sides, *more),
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -123,6 +125,23 @@ class MigratedCluster(RivalCluster):
         """Let the plan write the settings of our controllers; returns what it says."""
         return await self.run_migrate("plan", "--dir", str(self.rival.folder))
 
+    def complete_settings(self) -> None:
+        """Add to these settings what the plan has named: certificates, passwords, keys, rights.
+
+        The first of ours logs in as the first of Kafka's does, which needs no change there. The
+        others have users of their own, which Kafka's controllers know.
+        """
+        security, everyone = self.rival.security, self.rival.everyone
+        assert security is not None
+        for node in self.ours:
+            values = security.settings(everyone, node)
+            if node is self.ours[0]:
+                twin = security.settings(everyone, self.controllers[0])
+                values |= {name: twin[name] for name in twin if name.endswith("sasl.jaas.config")}
+            file = self._home(node) / OUR_SETTINGS_FILE
+            lines = file.read_text().splitlines()
+            file.write_text("".join(f"{_completed(line, values)}\n" for line in lines))
+
     async def start_ours(self) -> None:
         """Start our controllers with these settings."""
         for node in self.ours:
@@ -154,7 +173,7 @@ class MigratedCluster(RivalCluster):
 
     async def until_in_sync(self) -> None:
         """Return when every replica of every partition is in sync."""
-        async with AdminClient(self.listeners, is_controller=False) as client:
+        async with self.client() as client:
 
             async def is_whole() -> bool:
                 try:
@@ -170,8 +189,23 @@ class MigratedCluster(RivalCluster):
             await until(is_whole, "all replicas are in sync", within_ms=START_MS, poll_ms=200)
 
 
+def _completed(line: str, values: Mapping[str, object]) -> str:
+    """A line of settings; one that the plan left to the operator gets its value."""
+    to_add = re.fullmatch(r"# (\S+)=", line)
+    return line if to_add is None else f"{to_add[1]}={values[to_add[1]]}"
+
+
 async def _is_over(command: Command) -> bool:
     return command.process.returncode is not None
+
+
+def _ours_beside(plan: ClusterPlan) -> tuple[NodePlan, ...]:
+    """Our controllers beside Kafka's of this plan."""
+    base = plan.controllers[0].kafka.port - 1
+    return tuple(
+        NodePlan(role=Role.CONTROLLER, id=id, kafka=Address(HOST, base + id))
+        for id in range(FIRST_OF_OURS, FIRST_OF_OURS + OURS)
+    )
 
 
 def source(
@@ -181,9 +215,14 @@ def source(
     *,
     level: str | None = None,
     has_static_voters: bool = False,
+    is_secure: bool = False,
 ) -> MigratedCluster:
-    """A cluster in `folder`, not started: three controllers and three brokers of this release."""
-    plan = settle(folder, Wanted(controllers=KAFKAS, brokers=4, base_port=0), rng)
+    """A cluster in `folder`, not started: three controllers and three brokers of this release.
+
+    With `is_secure` all its nodes, and ours, have a certificate, a password and the rights of one.
+    """
+    wanted = Wanted(controllers=KAFKAS, brokers=4, base_port=0, is_secure=is_secure)
+    plan = settle(folder, wanted, rng)
     rival = Rival(
         side=Side.KAFKAS,
         folder=folder,
@@ -191,5 +230,7 @@ def source(
         runtime=runtime,
         level=level,
         has_static_voters=has_static_voters,
+        joining=_ours_beside(plan),
+        security=LocalSecurity(folder) if is_secure else None,
     )
     return MigratedCluster(rival, rng)

@@ -10,12 +10,13 @@ import os
 import random
 import signal
 from asyncio.subprocess import DEVNULL, STDOUT, Process
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Final, Self
 
-from admin.client.admin_client import AdminClient, AdminError
+from admin.client.admin_client import TIMEOUT_MS, AdminClient, AdminError
+from admin.client.command_config import NO_CONFIG, ClientConfig
 from admin.settings import ENVIRONMENT_PREFIX
 from admin.tools.local_cluster import end_of
 from admin.tools.local_plan import LOG_FILE, NodePlan
@@ -82,6 +83,27 @@ class RivalCluster:
         """The addresses of the brokers' listeners."""
         return tuple(node.kafka for node in self.brokers)
 
+    @property
+    def config(self) -> ClientConfig:
+        """The security of the administrator's connections."""
+        security = self.rival.security
+        return NO_CONFIG if security is None else security.admin()
+
+    def client(
+        self,
+        nodes: Sequence[Address] | None = None,
+        *,
+        is_controller: bool = False,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> AdminClient:
+        """The administrator, who asks the brokers by default."""
+        return AdminClient(
+            nodes or self.listeners,
+            is_controller=is_controller,
+            timeout_ms=timeout_ms,
+            security=self.config.security,
+        )
+
     def pid(self, node: NodePlan) -> int:
         """The process id of a running node; raises `RunFailed` if it has ended."""
         process = self._processes[node.name]
@@ -127,7 +149,7 @@ class RivalCluster:
         self, node: NodePlan, is_it: Callable[[set[int]], bool], poll_ms: int
     ) -> None:
         """Poll one broker for the live brokers until they meet the condition."""
-        async with AdminClient([node.kafka], is_controller=False, timeout_ms=PROBE_MS) as client:
+        async with self.client([node.kafka], timeout_ms=PROBE_MS) as client:
 
             async def ask() -> bool:
                 self.pid(node)
@@ -164,7 +186,8 @@ class RivalCluster:
             self.pid(node)
             addresses.append(node.kafka)
         try:
-            async with AdminClient(addresses, is_controller=True, timeout_ms=PROBE_MS) as client:
+            asker = self.client(addresses, is_controller=True, timeout_ms=PROBE_MS)
+            async with asker as client:
                 return (await client.describe_quorum()).leader is not None
         except AdminError:
             return False

@@ -10,16 +10,17 @@ import random
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from admin.settings import Role
+from admin.settings import Role, of_listener
 from admin.tools import kafka_brokers, local_plan
 from admin.tools.kafka_runtime import BROKER, Runtime
 from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir
+from admin.tools.local_security import CONTROLLERS, MECHANISM, LocalSecurity
 from quorum.core.vocabulary import uuid_to_text
 
 SESSION_MS: Final = 9_000
@@ -28,6 +29,7 @@ HEARTBEAT_MS: Final = 2_000
 SETTINGS_FILE: Final = "server.properties"
 LOGGING_FILE: Final = "logging.properties"
 FORMAT_TOOL: Final = "kafka.tools.StorageTool"
+SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
 HEAP: Final = ("-Xmx1G", "-Xms1G")
 """The heap of Kafka's start script."""
@@ -72,6 +74,15 @@ class Rival:
     """The release whose metadata.version Kafka's controllers begin with; None for their own."""
     has_static_voters: bool = False
     """True if Kafka's controllers name their voters in their settings, and not in the log."""
+    joining: tuple[NodePlan, ...] = ()
+    """Controllers of ours that join Kafka's later."""
+    security: LocalSecurity | None = None
+    """The files of a secured cluster with Kafka's controllers."""
+
+    @property
+    def everyone(self) -> ClusterPlan:
+        """The plan with the nodes that join later."""
+        return replace(self.plan, nodes=(*self.plan.nodes, *self.joining))
 
     def write_files(self, rng: random.Random) -> None:
         """Write the files that the nodes need, before `format_commands` run."""
@@ -80,6 +91,8 @@ class Rival:
             more = {"metadata.version": level, "broker.session.timeout.ms": str(SESSION_MS)}
             local_plan.write_settings(self.folder, self.plan, more)
         else:
+            if self.security is not None:
+                self.security.issue(self.everyone)
             for node in self.plan.controllers:
                 self._write(node, self._settings_of_controller(node))
         for node in self.plan.brokers:
@@ -108,6 +121,7 @@ class Rival:
                     str(self._file(node, SETTINGS_FILE)),
                     *(() if self.has_static_voters else ("--initial-controllers", voters)),
                     *(() if self.level is None else ("--release-version", self.level)),
+                    *self._first_users(),
                 ],
             )
             for node in self.plan.controllers
@@ -129,7 +143,15 @@ class Rival:
             *("-cp", classes, BROKER, str(settings)),
         ]
 
-    def _settings_of_controller(self, node: NodePlan) -> dict[str, str]:
+    def _first_users(self) -> list[str]:
+        """The options of the storage tool that write credentials into a new log (KIP-900)."""
+        users = {} if self.security is None else self.security.users(self.everyone)
+        return [
+            f"--add-scram={MECHANISM.mechanism}=[name={user},password={password}]"
+            for user, password in users.items()
+        ]
+
+    def _settings_of_controller(self, node: NodePlan) -> dict[str, object]:
         listener = kafka_brokers.CONTROLLER_LISTENER
         return {
             "process.roles": "controller",
@@ -140,7 +162,19 @@ class Rival:
             **self._quorum(),
             "log.dirs": str(log_dir(self.folder, node)),
             "broker.session.timeout.ms": str(SESSION_MS),
+            **self._secured(node),
         }
+
+    def _secured(self, node: NodePlan) -> dict[str, object]:
+        """The settings of a secured cluster for one of Kafka's nodes."""
+        if self.security is None:
+            return {}
+        settings = self.security.settings(self.everyone, replace(node, http=None))
+        if node.role is Role.CONTROLLER:
+            # A listener of Kafka's has a login module for each of its mechanisms.
+            name = of_listener(CONTROLLERS, "sasl.jaas.config", MECHANISM.mechanism)
+            settings[name] = SCRAM_MODULE
+        return settings
 
     def _quorum(self) -> dict[str, str]:
         """The setting that names the controllers."""
@@ -161,6 +195,7 @@ class Rival:
             more={
                 "broker.session.timeout.ms": str(SESSION_MS),
                 "broker.heartbeat.interval.ms": str(HEARTBEAT_MS),
+                **self._secured(node),
             },
         )
 

@@ -43,7 +43,7 @@ from statemachine.commands import (
 )
 from statemachine.decide import decide, decide_at_once, deciding
 from statemachine.features.features import KRAFT_VERSION as KRAFT_VERSION_FEATURE
-from statemachine.features.features import unsupported_levels
+from statemachine.features.features import levels_refusal, unsupported_levels
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
 from statemachine.image.snapshot import Loading, begin
@@ -544,8 +544,17 @@ class QuorumController:
     def locate(self, registered: RegisterController | Registered) -> None:
         """Tell the quorum the endpoints of a controller, in case it becomes a voter.
 
-        Our controllers also advertise themselves, which has precedence; Kafka's only register.
+        Our controllers also advertise themselves, which has precedence; Kafka's only register. One
+        that does not support a level in force stays without an address, so that a target that
+        names it waits: it could not follow the log.
         """
+        who = f"controller {registered.controller_id}"
+        reason = levels_refusal(who, registered.features, self.finalized_features)
+        if reason is not None:
+            logger.warning(
+                "%s: it does not become a voter", reason, extra=LogEvent.QUORUM_WARNING.extra
+            )
+            return
         endpoints = tuple(Endpoint(e.name, e.host, e.port) for e in registered.endpoints)
         replica = ReplicaKey(ReplicaId(registered.controller_id))
         self._quorum.heard(EndpointsUpdated(replica, endpoints))

@@ -35,6 +35,7 @@ from quorum.core.messages import (
     TransferRequest,
     VoterRequest,
 )
+from quorum.core.reconfiguration import NOT_DONE
 from quorum.core.replica_progress import ReplicaProgress
 from quorum.core.vocabulary import Epoch, ReplicaId, Snapshot
 from quorum.core.voter_set import Voter, VoterSet
@@ -71,6 +72,8 @@ NO_AUTHORIZER: Final = (
 _MAY_BE_DONE: Final = (Error.REQUEST_TIMED_OUT, Error.NOT_LEADER_OR_FOLLOWER)
 """The errors of the quorum after which a change may have taken effect all the same."""
 
+REGISTRATION_POLL_SECONDS: Final = 0.05
+"""The pause between two looks whether a new voter has registered."""
 NEXT_LEADER_SECONDS_MAX: Final = 5.0
 """Time to wait for the new leader after a transfer."""
 
@@ -252,12 +255,15 @@ class Service:
 
     async def want_voters(self, who: str, request: VoterRequest) -> ChangeResponse:
         """Change the voters (KIP-595, KIP-853); a response without an error is committed."""
+        if isinstance(request, AddVoterRequest):
+            await self._registered(request)
         if not self.controller.is_active:
             raise self._not_active(Unavailable.NOT_ACTIVE)
         node = self.quorum.node
         refusal = self._newcomer_refusal(request)
         if refusal is not None:
-            response = ChangeResponse(epoch=node.epoch, error=Error.INVALID_REQUEST, text=refusal)
+            error, text = refusal
+            response = ChangeResponse(epoch=node.epoch, error=error, text=text)
             self._audit(who, request, response, None)
             return response
         before = node.voters, node.target_voters
@@ -268,21 +274,40 @@ class Service:
             raise self._not_active(Unavailable.LEAD_LOST)
         return response
 
-    def _newcomer_refusal(self, request: VoterRequest) -> str | None:
-        """Return the reason why a new voter could not follow the log at its levels, or None.
+    async def _registered(self, request: AddVoterRequest) -> None:
+        """Return once the new voter has registered, this node leads no more, or time is up."""
+        now = asyncio.get_running_loop().time
+        deadline = now() + request.timeout_ms / 1_000
+        while (
+            _newcomers(request, self.quorum.node.voters) - self.controller.image.controllers.keys()
+            and self.controller.is_active
+            and now() < deadline
+        ):
+            await self.quorum.leader_changed(within_seconds=REGISTRATION_POLL_SECONDS)
+
+    def _newcomer_refusal(self, request: VoterRequest) -> tuple[Error, str] | None:
+        """Return the reason why a new voter may not be able to follow the log, or None.
 
         A controller registers with the levels that it supports once it follows the log (KIP-919).
-        One that has not yet is not judged here: if it cannot follow, it ends when it reads the
-        level, and the leader makes nobody a voter that has not caught up and stayed.
+        AddRaftVoter names one that is to vote at once, so it is refused before. A target may name
+        one that is not started yet. It is judged later: of Kafka's controllers the quorum learns
+        the address only if they support the levels (`QuorumController.locate`), and ours end when
+        they read a level that they do not.
         """
         levels = self.controller.finalized_features
         for voter in sorted(_newcomers(request, self.quorum.node.voters)):
             known = self.controller.image.controllers.get(voter)
-            if known is None:
-                continue
-            reason = levels_refusal(f"controller {voter}", known.features, levels)
-            if reason is not None:
-                return f"{reason}, so it could not follow the log; start a release there that can"
+            if known is not None:
+                reason = levels_refusal(f"controller {voter}", known.features, levels)
+                if reason is not None:
+                    remedy = "so it could not follow the log; start a release there that can"
+                    return Error.INVALID_REQUEST, f"{reason}, {remedy}"
+            elif isinstance(request, AddVoterRequest):
+                return Error.REQUEST_TIMED_OUT, (
+                    f"{NOT_DONE} in time: controller {voter} has not registered the levels that it "
+                    "supports, as a controller does once it follows the log; start it, or see its "
+                    "log"
+                )
         return None
 
     async def transfer_leadership(

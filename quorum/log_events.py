@@ -94,6 +94,10 @@ class LogEvent(Enum):
     RECORDS_CORRUPT = "records-corrupt", "another broker sent records that are damaged"
     LOG_DIVERGED = "log-diverged", "a replica drops what its leader does not have"
 
+    # `metaquorum backup --every`.
+    BACKUP_MADE = "backup-made", "a scheduled backup is complete"
+    BACKUP_FAILED = "backup-failed", "a scheduled backup failed; the next one is tried"
+
     def __init__(self, event: str, meaning: str) -> None:
         self.event = event
         self.meaning = meaning

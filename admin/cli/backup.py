@@ -1,7 +1,7 @@
 """`metaquorum backup`: copy the metadata of a running cluster, and check the copies."""
 
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +23,7 @@ from admin.cli.options import (
     write_data,
 )
 from admin.cli.output import columns, labelled
-from admin.units import parse_duration_ms, show_size, show_time
+from admin.units import parse_duration_ms, show_duration, show_size, show_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from admin.backup.manifest import Manifest
     from admin.backup.metadata_source import Source
     from admin.backup.run import Outcome, Retention
+    from admin.backup.schedule import Schedule
     from admin.backup.verification import Verified
     from admin.cli.output import Columns
     from admin.client.admin_client import AdminClient
@@ -74,6 +75,18 @@ _keeping: Final = add_options(
     help="Read the data folder of a stopped node, of a broker too, instead of a running cluster.",
 )
 @click.option("--every", "every_ms", type=DURATION, help="Make one again and again, as 5min.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="With --every: the form of the log on stderr.",
+)
+@click.option(
+    "--metrics-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --every: write metrics there for Prometheus's node exporter, as NAME.prom.",
+)
 @_keeping
 @click.option(
     "--throttle",
@@ -90,6 +103,8 @@ def command(
     place: str | None,
     folder: Path | None,
     every_ms: int | None,
+    log_format: str,
+    metrics_file: Path | None,
     keep: int | None,
     keep_ms: int | None,
     throttle: int,
@@ -99,7 +114,8 @@ def command(
     Fetches the newest snapshot and the log behind it from the leader, as an observer does, and
     checks them; any node may be named. A further run into the same place fetches only what is
     new. Everything that the leader knew to be committed then is in a backup. An interrupted run
-    leaves the earlier backups as they were.
+    leaves the earlier backups as they were. With --every it goes on after a failure, and logs each
+    backup as `backup-made` or `backup-failed`.
 
     `backup verify` checks a backup, `metaquorum restore` founds a cluster from it
     (docs/recovery.md). With --from-folder the log of a stopped node is taken, if no controller is
@@ -117,10 +133,20 @@ def command(
         _ = target.addresses
     if every_ms is not None and every_ms < EVERY_MS_MIN:
         raise click.UsageError(f"--every takes a pause of at least {EVERY_MS_MIN}ms.")
+    if metrics_file is not None and every_ms is None:
+        raise click.UsageError("--metrics-file goes with --every.")
     from admin.backup.run import Retention
 
     wanted = _Wanted(place, folder, Retention(keep, keep_ms), 0 if folder is not None else throttle)
-    run(_back_up(target, wanted, every_ms))
+    if every_ms is None:
+        run(_back_up(target, wanted))
+    else:
+        from admin.backup.schedule import Schedule
+
+        schedule = Schedule(every_ms=every_ms, metrics_file=metrics_file)
+        # The log alone is on stderr.
+        silent = replace(target, is_silent=True)
+        run(_back_up_again_and_again(silent, wanted, schedule, log_format))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,27 +159,34 @@ class _Wanted:
     throttle: int
 
 
-async def _back_up(target: Target, wanted: _Wanted, every_ms: int | None) -> None:
-    import asyncio
-
-    from admin.faults import AdminError
+async def _back_up(target: Target, wanted: _Wanted) -> None:
     from quorum.clocks import monotonic_ms
 
-    while True:
+    begun_ms = monotonic_ms()
+    outcome = await _back_up_once(target, wanted)
+    for remark in outcome.remarks:
+        say(f"Note: {remark}.")
+    write(_line(outcome, monotonic_ms() - begun_ms))
+
+
+async def _back_up_again_and_again(
+    target: Target, wanted: _Wanted, schedule: "Schedule", log_format: str
+) -> None:
+    import logging
+
+    from admin.backup.object_storage import storage_of
+    from quorum.clocks import monotonic_ms
+    from quorum.process_log import LogFormat, handler
+
+    logging.basicConfig(level=logging.INFO, handlers=[handler(LogFormat(log_format))])
+
+    async def once() -> str:
         begun_ms = monotonic_ms()
-        try:
-            outcome = await _back_up_once(target, wanted)
-        except AdminError as error:
-            if every_ms is None:
-                raise
-            say(f"Error: {error}")
-        else:
-            for remark in outcome.remarks:
-                say(f"Note: {remark}.")
-            write(_line(outcome, monotonic_ms() - begun_ms))
-        if every_ms is None:
-            return
-        await asyncio.sleep(max(0, begun_ms + every_ms - monotonic_ms()) / 1_000)
+        outcome = await _back_up_once(target, wanted)
+        sentences = (_line(outcome, monotonic_ms() - begun_ms), *outcome.remarks)
+        return " ".join(sentences)
+
+    await schedule.run(once, storage_of(wanted.place))
 
 
 async def _back_up_once(target: Target, wanted: _Wanted) -> "Outcome":
@@ -184,11 +217,12 @@ async def _source(target: Target, folder: Path | None) -> "AsyncIterator[Source]
         return
     from admin.backup.metadata_source import MetadataSource
     from admin.client.channels import Channels
+    from admin.faults import AdminError
 
     async with target.client() as client:
         controllers, cluster_id = await _controllers(target, client)
     if cluster_id is None:
-        raise click.ClickException("the cluster has no id yet: it has not been founded")
+        raise AdminError("the cluster has no id yet: it has not been founded")
     channels = Channels("backup", target.config.security)
     try:
         yield MetadataSource(
@@ -205,13 +239,13 @@ async def _controllers(
     target: Target, client: "AdminClient"
 ) -> "tuple[Sequence[Address], str | None]":
     """The addresses of the controllers, which brokers know as well, and the id of the cluster."""
-    from admin.faults import Incompatible
+    from admin.faults import AdminError, Incompatible
 
     if not target.controllers:
         quorum = await client.describe_quorum()
         found = [address for each in quorum.addresses.values() for _, address in each]
         if not found:
-            raise click.ClickException(
+            raise AdminError(
                 "these brokers do not say where the controllers listen: name some with "
                 "--bootstrap-controller"
             )
@@ -303,6 +337,12 @@ async def _show(place: str, id_: str | None, output: str) -> None:
     show(manifest, output, described, msgspec.to_builtins)
 
 
+def _age(manifest: "Manifest") -> str:
+    from quorum.clocks import wall_ms
+
+    return show_duration(max(0, wall_ms() - manifest.taken_ms))
+
+
 def described(manifest: "Manifest") -> str:
     """A manifest, a line for each fact."""
     voters = [
@@ -315,7 +355,7 @@ def described(manifest: "Manifest") -> str:
         [
             ("Backup", manifest.id),
             ("Cluster", manifest.cluster_id),
-            ("Taken", show_time(manifest.taken_ms)),
+            ("Taken", f"{show_time(manifest.taken_ms)}, {_age(manifest)} ago"),
             ("EndOffset", f"{manifest.end_offset} of epoch {manifest.epoch}"),
             ("LastRecord", _time(manifest.last_record_ms)),
             ("Voters", "; ".join(voters) or ", ".join(map(str, manifest.voter_ids)) or "-"),

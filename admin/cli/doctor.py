@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from admin.cli.options import Exit, Target, output_option, say, show, with_target
+from admin.cli.options import DURATION, Exit, Target, output_option, say, show, with_target
 
 if TYPE_CHECKING:
     from admin.monitoring.health_rules import Reason
@@ -34,6 +34,20 @@ if TYPE_CHECKING:
     metavar="NAME=VALUE",
     help="With --config: a setting that wins over the environment and the file.",
 )
+@click.option(
+    "--backups",
+    "place",
+    metavar="FOLDER|s3://...",
+    help="The place of backups, beside the cluster if one is named.",
+)
+@click.option(
+    "--backup-age",
+    "age_max_ms",
+    type=DURATION,
+    default="24h",
+    show_default=True,
+    help="With --backups: the newest backup may be this old.",
+)
 @with_target
 @output_option
 async def command(
@@ -41,22 +55,27 @@ async def command(
     folders: Sequence[Path],
     file: Path | None,
     overrides: Sequence[str],
+    place: str | None,
+    age_max_ms: int,
     output: str,
 ) -> Exit:
     """Say what is wrong, why it matters, and the command that mends it.
 
-    Examines a cluster by the rules of `GET /v1/quorum/health`, or the folders and settings of
-    a stopped node. Nothing is changed. Exit code 3: not healthy.
+    Examines a cluster by the rules of `GET /v1/quorum/health`, the folders and settings of a
+    stopped node, or the age of backups. Nothing is changed. Exit code 3: not healthy.
     """
     from admin.capabilities.health import DescribeHealth
     from admin.monitoring.health_rules import is_healthy
 
     if overrides and file is None:
         raise click.UsageError("--override goes with --config.")
+    found: list[Reason] = []
     if folders or file is not None:
-        found = _of_node(folders, file, overrides)
-    else:
-        found = list((await target.ask(DescribeHealth())).reasons)
+        found += _of_node(folders, file, overrides)
+    elif place is None or target.servers or target.controllers:
+        found += (await target.ask(DescribeHealth())).reasons
+    if place is not None:
+        found += _of_backups(place, age_max_ms)
     show(found, output, _as_text, _as_data)
     if not found:
         say("Nothing is wrong.")
@@ -73,6 +92,13 @@ def _of_node(
     if file is not None:
         found += reasons_of_settings(settings_facts(file, os.environ, overrides))
     return found
+
+
+def _of_backups(place: str, age_max_ms: int) -> "list[Reason]":
+    from admin.monitoring.health_rules import reasons_of_backups
+    from admin.tools.doctor import backup_facts
+
+    return list(reasons_of_backups(backup_facts(place, age_max_ms)))
 
 
 def _as_data(found: "Sequence[Reason]") -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """`metaquorum migrate`: from Kafka's controllers to ours while the cluster runs, and back."""
 
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +12,7 @@ from admin.cli.options import (
     ADDRESSES,
     BROKERS,
     DURATION,
+    BadInput,
     Exit,
     Parsed,
     add_options,
@@ -25,10 +27,11 @@ from admin.cli.options import (
 
 if TYPE_CHECKING:
     from admin.tools.migrate.observation import Cluster
-    from admin.tools.migrate.state import Look, Step
+    from admin.tools.migrate.state import Finding, Look, Step
     from quorum.core.vocabulary import ReplicaId
     from quorum.transport.address import Address
 
+FILE_BYTES_MAX: Final = 1024 * 1024
 TIMEOUT_MS: Final = 15_000
 WITHIN_MS: Final = 600_000
 SESSION_MS: Final = 9_000
@@ -143,21 +146,35 @@ def command() -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Write the settings of our controllers into this folder.",
 )
+@click.option(
+    "--kafka-settings",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The server.properties of one of Kafka's controllers: it has what they do not tell.",
+)
 @_with_cluster
 @output_option
-async def plan(cluster: "Cluster", is_back: bool, folder: Path | None, output: str) -> Exit:
+async def plan(
+    cluster: "Cluster", is_back: bool, folder: Path | None, file: Path | None, output: str
+) -> Exit:
     """Look at the cluster, and say what stands in the way of a migration.
 
-    Nothing is changed. Exit code 3: something stands in the way.
+    Nothing is changed. With --kafka-settings, passwords and super users are taken over too, and the
+    super users of our controllers that run are compared. Exit code 3: something stands in the way.
     """
     from admin.tools.migrate.findings import findings, is_blocked
     from admin.tools.migrate.guide import broker_lines, plan_data, plan_text, settings_text
     from admin.tools.migrate.planner import unprepared
     from admin.tools.migrate.state import Kind
 
-    if is_back and folder is not None:
-        raise click.UsageError("--dir is for the settings of our controllers; omit it with --back")
+    if is_back and (folder is not None or file is not None):
+        raise click.UsageError(
+            "--dir and --kafka-settings are for the settings of our controllers; omit them with "
+            "--back"
+        )
+    told = {} if file is None else _settings_in(file)
     look = await _look(cluster, Kind.KAFKA if is_back else Kind.OURS)
+    look = replace(look, kafka_settings={**look.kafka_settings, **told})
     found = findings(look)
     show(
         look,
@@ -282,6 +299,9 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
     quorum = await cluster.quorum()
     wanted = cluster.ours if into is Kind.OURS else wanted_of(quorum, cluster.kafkas)
     contents = await cluster.contents(quorum)
+    kafka_settings, problem = ({}, None)
+    if into is Kind.OURS:
+        kafka_settings, problem = await cluster.kafka_settings(quorum)
     return Look(
         into=into,
         quorum=quorum,
@@ -291,21 +311,33 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
         probes=await cluster.probes(quorum),
         clock_ahead_ms=cluster.clock_ahead_ms,
         running_moves=await cluster.running_moves(quorum),
+        kafka_settings=kafka_settings,
+        kafka_settings_problem=problem,
+        our_settings=await cluster.our_settings() if into is Kind.OURS else {},
     )
 
 
 async def _move(cluster: "Cluster", into: Any, rolled: tuple[int, ...], within_ms: int) -> Exit:
+    from admin.tools.migrate import findings as rules
     from admin.tools.migrate.executor import change_voters
-    from admin.tools.migrate.findings import findings, is_blocked
     from admin.tools.migrate.guide import plan_text
 
     look = await _look(cluster, into, rolled)
-    found = findings(look)
-    if is_blocked(found):
+    found = rules.findings(look)
+    if rules.is_blocked(found):
         write(plan_text(look, found, command=command_line()))
         return Exit.NOT_FINISHED
+
+    async def obstacle() -> "Finding | None":
+        return rules.obstacle(await _look(cluster, into, rolled))
+
     step = await change_voters(
-        cluster, look.wanted, confirmed=frozenset(rolled), within_ms=within_ms, say=_say_with_time
+        cluster,
+        look.wanted,
+        obstacle=obstacle,
+        confirmed=frozenset(rolled),
+        within_ms=within_ms,
+        say=_say_with_time,
     )
     return _ended(step)
 
@@ -327,11 +359,24 @@ def _say_with_time(text: str) -> None:
     say(f"{show_time(wall_ms())} {text}")
 
 
+def _settings_in(path: Path) -> Mapping[str, str]:
+    """The settings in a file of Kafka's; an invalid one is a usage error."""
+    from admin.properties import InvalidProperties, read_properties
+    from admin.text_file import read_text
+
+    try:
+        return {each.name: each.value for each in read_properties(read_text(path, FILE_BYTES_MAX))}
+    except InvalidProperties as error:
+        raise BadInput(f"--kafka-settings: {path}:{error.line}: {error}") from None
+    except ValueError as error:
+        raise BadInput(f"--kafka-settings: {error}") from None
+
+
 def _write_settings(look: "Look", folder: Path) -> list[str]:
     """Write a file for each of our controllers that has none; return what to do with them."""
+    from admin.tools.certificates import write_new
     from admin.tools.local_plan import SETTINGS_FILE, as_properties
-    from admin.tools.migrate.guide import settings_of
-    from quorum.log.filesystem import replace_file
+    from admin.tools.migrate.node_settings import lines_to_add, settings_of
 
     lines = []
     for id in sorted(look.wanted):
@@ -340,6 +385,10 @@ def _write_settings(look: "Look", folder: Path) -> list[str]:
         if not path.exists():
             home.mkdir(parents=True, exist_ok=True)
             values = settings_of(look, id, str((home / "data").absolute()))
-            replace_file(path, as_properties(values, "migrate plan").encode())
+            text = as_properties(values, "migrate plan") + "".join(
+                f"{line}\n" for line in lines_to_add(look)
+            )
+            # Passwords are to be added.
+            write_new(path, text.encode())
         lines.append(f"Start controller {id}: {command_line()} start --config {path}")
     return lines

@@ -145,6 +145,8 @@ class Target:
     timeout_ms: int
     command_config: "ClientConfig | None" = None
     """What --command-config names, if it is given."""
+    is_silent: bool = False
+    """True if nothing is said while no node accepts a connection."""
 
     @property
     def addresses(self) -> "tuple[Address, ...]":
@@ -198,7 +200,7 @@ class Target:
             timeout_ms=self.timeout_ms,
             # Without a file, what reads it is not imported.
             security=PLAIN_CLIENT if config is None else config.security,
-            say=say,
+            say=(lambda _: None) if self.is_silent else say,
         )
 
     async def ask(self, request: "Request[T]", *, stale: bool = False) -> T:

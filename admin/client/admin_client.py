@@ -65,11 +65,13 @@ BROKERS: Final = 1
 """The kind of nodes that DescribeCluster lists, if not `CONTROLLERS` (KIP-919)."""
 BY_DEFAULT: Final = -1
 
+OF_FILE: Final = "file of the broker"
+"""The source of what a node of Kafka has in its own file."""
 _SOURCES: Final = {
     1: "topic",
     2: "broker",
     3: "all brokers",
-    4: "file of the broker",
+    4: OF_FILE,
     5: "default",
     6: "log level",
 }

@@ -4,9 +4,15 @@ That library writes text. Native histograms need the protobuf form (`protobuf_ex
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, ProcessCollector, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_PLAIN_0_0_4,
+    ProcessCollector,
+    generate_latest,
+    write_to_textfile,
+)
 from prometheus_client.core import Metric as Family
 
 from admin.monitoring import protobuf_exposition
@@ -28,18 +34,31 @@ class _Families:
 
 def text_of(samples: Iterable[Sample]) -> bytes:
     """The exposition of these samples and of the process, as text."""
-    return generate_latest(_Families(_family(*each) for each in _in_order(samples)))
+    return generate_latest(_families((*samples, *_of_process())))
+
+
+def write_text_file(path: Path, samples: Iterable[Sample]) -> None:
+    """Replace a file for the node exporter's textfile collector; raises `OSError`.
+
+    It has these samples alone: the exporter has metrics of its own process.
+    """
+    write_to_textfile(str(path), _families(samples))
+
+
+def _families(samples: Iterable[Sample]) -> _Families:
+    return _Families(_family(*each) for each in _in_order(samples))
 
 
 def protobuf_of(samples: Iterable[Sample]) -> bytes:
     """The exposition of these samples and of the process, as delimited protobuf messages."""
-    return b"".join(protobuf_exposition.family(*each) for each in _in_order(samples))
+    everything = (*samples, *_of_process())
+    return b"".join(protobuf_exposition.family(*each) for each in _in_order(everything))
 
 
 def _in_order(samples: Iterable[Sample]) -> Iterator[tuple[Metric, Sequence[Sample]]]:
     """Yield each metric that has samples, in the order of the table."""
     found: dict[str, list[Sample]] = {}
-    for each in (*samples, *_of_process()):
+    for each in samples:
         found.setdefault(each.name, []).append(each)
     return ((METRICS[name], found[name]) for name in METRICS if name in found)
 

@@ -11,6 +11,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from admin.units import show_duration, show_time
+
 NOT_FETCHING_MS: Final = 3_000
 """A voter that has not fetched for so long counts as lost: its long poll takes half a second."""
 LAGGING_MS: Final = 10_000
@@ -44,6 +46,7 @@ class Rule(StrEnum):
     FOLDER_OPEN = "folder-open"
     SETTINGS_INVALID = "settings-invalid"
     LISTENER_OPEN = "listener-open"
+    BACKUP_OLD = "backup-old"
 
 
 _WHY: Final[Mapping[Rule, str]] = MappingProxyType(
@@ -67,6 +70,7 @@ _WHY: Final[Mapping[Rule, str]] = MappingProxyType(
         Rule.FOLDER_OPEN: "the log has the hashes of passwords and tokens",
         Rule.SETTINGS_INVALID: "a node refuses to start with them",
         Rule.LISTENER_OPEN: "whoever reaches the port can act in the cluster",
+        Rule.BACKUP_OLD: "if all controllers are lost, so is what was committed since",
     }
 )
 """The consequence of each rule's finding, as the rest of a sentence."""
@@ -247,6 +251,39 @@ def reasons_of_settings(facts: SettingsFacts) -> Iterator[Reason]:
             command="set up TLS and SASL: docs/security.md has the steps",
         )
     yield from _of_certificates(facts.certificates_end_s, facts.now_s)
+
+
+class BackupFacts(Struct, frozen=True, kw_only=True):
+    """The facts about the backups in one place."""
+
+    place: str
+    newest_ms: int | None = None
+    """When the newest one was taken, in Unix time; None if there is none."""
+    problem: str | None = None
+    """Why that is not known."""
+    age_max_ms: int
+    now_ms: int
+
+
+def reasons_of_backups(facts: BackupFacts) -> Iterator[Reason]:
+    """Yield that no backup of the place is young enough."""
+    sentence = facts.problem
+    if sentence is None and facts.newest_ms is None:
+        sentence = f"{facts.place} holds no backup"
+    elif facts.newest_ms is not None and facts.now_ms - facts.newest_ms > facts.age_max_ms:
+        age = show_duration(facts.now_ms - facts.newest_ms)
+        sentence = (
+            f"the newest backup in {facts.place} was taken at {show_time(facts.newest_ms)}, {age} "
+            f"ago, longer than {show_duration(facts.age_max_ms)}"
+        )
+    if sentence is not None:
+        yield reason(
+            rule=Rule.BACKUP_OLD,
+            severity=Severity.ERROR,
+            sentence=sentence,
+            command=f"metaquorum backup --to {shlex.quote(facts.place)}; see the log of the one "
+            "that runs with --every",
+        )
 
 
 def _start(facts: Facts, which: str, ids: Sequence[int] = ()) -> str:

@@ -30,6 +30,8 @@ class Scope(StrEnum):
     LEADER = "leader"
     """The active controller alone."""
     BROKERS = "brokers"
+    BACKUPS = "backups"
+    """`metaquorum backup --every --metrics-file`."""
 
 
 class Metric(Struct, frozen=True):
@@ -312,6 +314,19 @@ _ROWS: Final = (
     Metric("process_virtual_memory_bytes", _GAUGE, Scope.ALL, "Its address space."),
     Metric("process_open_fds", _GAUGE, Scope.ALL, "Its open file descriptors."),
     Metric("process_max_fds", _GAUGE, Scope.ALL, "Its limit of file descriptors."),
+    # --- scheduled backups ----------------------------------------------------------------------
+    Metric(
+        "backup_last_success_timestamp_seconds",
+        _GAUGE,
+        Scope.BACKUPS,
+        "When the newest backup was taken; not there as long as there is none.",
+    ),
+    Metric(
+        "backup_failures_total",
+        _COUNTER,
+        Scope.BACKUPS,
+        "The backups that failed since the process began.",
+    ),
 )
 
 METRICS: Final[Mapping[str, Metric]] = MappingProxyType({each.name: each for each in _ROWS})
@@ -324,6 +339,7 @@ _SCOPES: Final = {
     Scope.CONTROLLERS: "controllers",
     Scope.LEADER: "the active controller",
     Scope.BROKERS: "our brokers",
+    Scope.BACKUPS: "`backup --every`",
 }
 
 

@@ -15,8 +15,17 @@ from fcntl import LOCK_NB, LOCK_SH, flock, lockf
 from pathlib import Path
 from typing import Final
 
+from admin.backup.object_storage import storage_of
+from admin.backup.storage import newest_manifest
 from admin.config import Config, load
-from admin.monitoring.health_rules import START, FolderFacts, SettingsFacts, local_restart
+from admin.faults import AdminError
+from admin.monitoring.health_rules import (
+    START,
+    BackupFacts,
+    FolderFacts,
+    SettingsFacts,
+    local_restart,
+)
 from admin.settings import InvalidSetting
 from admin.tools.local_plan import CLUSTER_FILE, local_folder, takes_commands
 from quorum.clocks import wall_ms
@@ -115,4 +124,17 @@ def settings_facts(
         open_listeners=tuple(exposures(config.listeners)),
         certificates_end_s=WARNINGS.first_end_s,
         now_s=wall_ms() / 1_000,
+    )
+
+
+def backup_facts(place: str, age_max_ms: int) -> BackupFacts:
+    """Examine the backups of a place: a folder, or the URI of one in an object store."""
+    newest_ms = problem = None
+    try:
+        newest = newest_manifest(storage_of(place))
+        newest_ms = None if newest is None else newest.taken_ms
+    except AdminError as error:
+        problem = str(error)
+    return BackupFacts(
+        place=place, newest_ms=newest_ms, problem=problem, age_max_ms=age_max_ms, now_ms=wall_ms()
     )

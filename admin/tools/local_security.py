@@ -124,6 +124,11 @@ class LocalSecurity:
 
     def prepare(self, plan: ClusterPlan, metadata_version: int) -> None:
         """Write what is missing of the files of a plan; those that exist stay."""
+        self.issue(plan)
+        self._format(plan, metadata_version)
+
+    def issue(self, plan: ClusterPlan) -> None:
+        """Write what is missing of the certificates, passwords and keys, and the client files."""
         home = self.folder / FOLDER
         if not self.authority.exists():
             authority = Authority.new(f"local-{plan.cluster_id}", days=10 * 365, now=now())
@@ -135,7 +140,7 @@ class LocalSecurity:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 hosts = (HOST, "localhost")
                 write_issued(path, authority.issue_node(node.name, hosts, days=DAYS, now=now()))
-        users = self._users(plan)
+        users = self.users(plan)
         if not self.token.exists():
             secret = tokens.create(
                 home / TOKENS_FILE, ADMIN, TokenRole.ADMIN, principal=f"User:{ADMIN}"
@@ -147,7 +152,6 @@ class LocalSecurity:
             if not (self.folder / name).exists():
                 text = as_properties(self._client(user, users[user]))
                 write_new(self.folder / name, text.encode())
-        self._format(plan, users, metadata_version)
 
     async def grant(self, client: AdminClient) -> None:
         """Give the application its ACLs, once."""
@@ -158,7 +162,7 @@ class LocalSecurity:
 
     def settings(self, plan: ClusterPlan, node: NodePlan) -> dict[str, object]:
         """Return the settings of a node that has its files; they have passwords in them."""
-        users = self._users(plan)
+        users = self.users(plan)
         common: dict[str, object] = {
             "listener.security.protocol.map": f"{CONTROLLERS}:SASL_SSL,{CLIENTS}:SASL_SSL",
             "controller.listener.names": CONTROLLERS,
@@ -213,7 +217,7 @@ class LocalSecurity:
     def _keystore(self, node: NodePlan) -> Path:
         return self.folder / node.name / "node.pem"
 
-    def _users(self, plan: ClusterPlan) -> Mapping[str, str]:
+    def users(self, plan: ClusterPlan) -> Mapping[str, str]:
         """Return the passwords of all users, drawn when first asked for."""
         path = self.folder / FOLDER / USERS_FILE
         if path.exists():
@@ -234,7 +238,7 @@ class LocalSecurity:
             "sasl.jaas.config": f"{_MODULES}.scram.ScramLoginModule required {login};",
         }
 
-    def _format(self, plan: ClusterPlan, users: Mapping[str, str], metadata_version: int) -> None:
+    def _format(self, plan: ClusterPlan, metadata_version: int) -> None:
         """Write the credentials for the first leader, as `kafka-storage format` does."""
         missing = [
             path
@@ -245,7 +249,8 @@ class LocalSecurity:
             return
         batches = SnapshotBatches(Epoch(0), 0)
         records = [
-            codec.encode(each, metadata_version) for each in _first_records(users, metadata_version)
+            codec.encode(each, metadata_version)
+            for each in _first_records(self.users(plan), metadata_version)
         ]
         content = bytes(batches.opening(None, None) + batches.data(records) + batches.closing())
         for path in missing:

@@ -1,5 +1,6 @@
 """Levels of features that are in force and that a controller does not support."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
@@ -9,7 +10,9 @@ from msgspec import convert
 
 from admin.client.admin_client import AdminClient
 from admin.faults import Refused
+from quorum.core.messages import AddVoterRequest, Error
 from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey
+from quorum.core.voter_set import Endpoint, Voter
 from quorum.metadata_loader import MetadataLoader
 from quorum.persistent_state import LISTENER_NAME
 from quorum.ports import LogFailure
@@ -35,6 +38,9 @@ SENTENCE = (
 LEVEL = encode(kafka_records.FeatureLevel(name="metadata.version", level=ABOVE), 29)
 NEW_VERSION = b"\x01\x00\x09"
 """The begin of a record of a version that comes with a later level."""
+
+
+WAITING_MS = 200
 
 
 def a_loader() -> MetadataLoader[Image]:
@@ -110,6 +116,30 @@ async def test_a_controller_that_does_not_support_a_level_in_force_is_no_voter(
             with pytest.raises(Refused, match=wanted):
                 await client.add_voter(voter, [(LISTENER_NAME, leader.address)])
         assert {each.id for each in leader.opened.quorum.node.voters} == {1}
+
+
+async def test_a_controller_that_has_not_registered_its_levels_is_not_added(
+    tmp_path: Path,
+) -> None:
+    """It is judged once it has: nobody knows before whether it could follow the log."""
+    async with controllers(tmp_path, 1, observers=(2,), kraft_version=1) as nodes:
+        leader = await active(nodes.values())
+        voter, place = nodes[2].opened.quorum.node.me, nodes[2].address
+        endpoints = (Endpoint(LISTENER_NAME, *place),)
+        response = await leader.service.want_voters(
+            "User:tester", AddVoterRequest(voter=Voter(voter, endpoints), timeout_ms=WAITING_MS)
+        )
+        assert response.error is Error.REQUEST_TIMED_OUT
+        assert response.text is not None
+        assert response.text.startswith("not done in time: controller 2 has not registered")
+        assert {each.id for each in leader.opened.quorum.node.voters} == {1}
+        async with (
+            AdminClient([leader.address], is_controller=True) as client,
+            asyncio.TaskGroup() as tasks,
+        ):
+            tasks.create_task(client.add_voter(voter, [(LISTENER_NAME, place)]))
+            assert await asked(leader.controller, nodes[2].controller.registration) == Done()
+        assert {each.id for each in leader.opened.quorum.node.voters} == {1, 2}
 
 
 def keys(*ids: int) -> tuple[ReplicaKey, ...]:

@@ -81,11 +81,29 @@ Assigned = Callable[[Iterable[int]], None]
 """Hears which partitions of the topic a member has been assigned."""
 
 
+OF_KAFKA_PYTHON: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "security.protocol": "security_protocol",
+        "ssl.ca.location": "ssl_cafile",
+        "sasl.mechanism": "sasl_mechanism",
+        "sasl.username": "sasl_plain_username",
+        "sasl.password": "sasl_plain_password",
+    }
+)
+"""By the names of librdkafka's settings: those of kafka-python."""
+
+
+def _of_kafka_python(security: Settings) -> Settings:
+    return {own: security[name] for name, own in OF_KAFKA_PYTHON.items() if name in security}
+
+
 class PythonProducer:
     """kafka-python's."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, security: Settings = NO_SECURITY) -> None:
+        """`security` are settings of librdkafka."""
         self._producer = KafkaProducer(
+            **_of_kafka_python(security),
             bootstrap_servers=servers.split(","),
             enable_idempotence=True,
             acks="all",
@@ -138,8 +156,17 @@ class ConfluentProducer:
 class PythonMember:
     """kafka-python's."""
 
-    def __init__(self, servers: str, group: str, topic: str, assigned: Assigned) -> None:
+    def __init__(
+        self,
+        servers: str,
+        group: str,
+        topic: str,
+        assigned: Assigned,
+        security: Settings = NO_SECURITY,
+    ) -> None:
+        """`security` are settings of librdkafka."""
         self._consumer = KafkaConsumer(
+            **_of_kafka_python(security),
             bootstrap_servers=servers.split(","),
             group_id=group,
             auto_offset_reset="earliest",

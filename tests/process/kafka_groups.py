@@ -13,11 +13,13 @@ from admin.tools.demo.workload import Written
 from tests.process.kafka_accounts import Deliveries, Run
 from tests.process.kafka_clients import (
     CLOSE_SECONDS,
+    NO_SECURITY,
     POLL_SECONDS,
     RECORDS_MAX,
     ConfluentMember,
     PythonMember,
     Reads,
+    Settings,
     given,
 )
 from tests.process.kafka_traffic import ReaderGroup, Runs, Traffic, flow
@@ -34,16 +36,21 @@ GROUPS: Final[dict[str, Callable[..., Reads]]] = {
 
 
 @asynccontextmanager
-async def group_traffic(servers: str, topic: str, logs: Sequence[Path]) -> AsyncIterator[Traffic]:
-    """Such traffic that flows over a new topic of so many `PARTITIONS`; a fault fails the test."""
-    groups = [_group(servers, topic, name) for name in GROUPS]
+async def group_traffic(
+    servers: str, topic: str, logs: Sequence[Path], security: Settings = NO_SECURITY
+) -> AsyncIterator[Traffic]:
+    """Such traffic that flows over a new topic of so many `PARTITIONS`; a fault fails the test.
+
+    `security` are the settings of librdkafka with which all clients log in.
+    """
+    groups = [_group(servers, topic, name, security) for name in GROUPS]
     written = [Written() for _ in range(PARTITIONS)]
-    async with flow(Traffic(servers, topic, written, groups, logs)) as it:
+    async with flow(Traffic(servers, topic, written, groups, logs, security)) as it:
         yield it
-    await asyncio.to_thread(_check_where_they_stand, servers, topic, groups)
+    await asyncio.to_thread(_check_where_they_stand, servers, topic, groups, security)
 
 
-def _group(servers: str, topic: str, kind: str) -> ReaderGroup:
+def _group(servers: str, topic: str, kind: str, security: Settings) -> ReaderGroup:
     name = f"{topic}-{kind}"
 
     def join(runs: Runs) -> Reads:
@@ -52,15 +59,18 @@ def _group(servers: str, topic: str, kind: str) -> ReaderGroup:
             name,
             topic,
             lambda assigned: runs.update((partition, Run()) for partition in assigned),
+            security,
         )
 
     return ReaderGroup(name, join, MEMBERS, [1] * PARTITIONS, Deliveries(PARTITIONS))
 
 
-def _check_where_they_stand(servers: str, topic: str, groups: Sequence[ReaderGroup]) -> None:
+def _check_where_they_stand(
+    servers: str, topic: str, groups: Sequence[ReaderGroup], security: Settings
+) -> None:
     """No group stands beyond what it was given, and it is given what it stands before."""
     for group in groups:
-        left = _left_to(servers, group.name, topic)
+        left = _left_to(servers, group.name, topic, security)
         ends = [each.end for each in left]
         assert ends == group.deliveries.ends(), group.name
         # A member that leaves while the group is being balanced anew may be refused its last
@@ -80,10 +90,10 @@ class Left:
     """The offsets of the records that the member was given."""
 
 
-def _left_to(servers: str, group: str, topic: str) -> list[Left]:
+def _left_to(servers: str, group: str, topic: str, security: Settings) -> list[Left]:
     """By partition, what is left to this member, who goes on from where the group stands."""
     partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+    consumer = Consumer({**security, "bootstrap.servers": servers, "group.id": group})
     try:
         ends = [consumer.get_watermark_offsets(each, CLOSE_SECONDS)[1] for each in partitions]
         committed = consumer.committed(partitions, CLOSE_SECONDS)

@@ -20,7 +20,14 @@ import pytest
 
 from admin.tools.demo.workload import Written, content, number_of
 from tests.process.kafka_accounts import Deliveries, Run
-from tests.process.kafka_clients import ConfluentProducer, PythonProducer, Reads, Writes
+from tests.process.kafka_clients import (
+    NO_SECURITY,
+    ConfluentProducer,
+    PythonProducer,
+    Reads,
+    Settings,
+    Writes,
+)
 from tests.process.kafka_evidence import evidence
 
 RECORD_BYTES: Final = 100
@@ -38,7 +45,10 @@ UNMODIFIED_CLIENTS: Final = (
 )
 """The pytest options of a module that lets such traffic flow while brokers die."""
 
-PRODUCERS: Final[tuple[Callable[[str], Writes], ...]] = (PythonProducer, ConfluentProducer)
+PRODUCERS: Final[tuple[Callable[[str, Settings], Writes], ...]] = (
+    PythonProducer,
+    ConfluentProducer,
+)
 
 Runs = dict[int, Run]
 """By partition: what one member is given between two assignments."""
@@ -67,14 +77,16 @@ class Traffic:
         written: Sequence[Written],
         reader_groups: Sequence[ReaderGroup],
         logs: Sequence[Path],
+        security: Settings = NO_SECURITY,
     ) -> None:
         """`written` is what each partition has already; `logs` are the folders of the brokers'
-        logs: evidence, should there be a fault."""
+        logs: evidence, should there be a fault. `security` is that of the producers."""
         self._servers = servers
         self._topic = topic
         self._written = written
         self._groups = reader_groups
         self._logs = logs
+        self._security = security
         self._enough = Event()
         """No more is written."""
         self._ending = Event()
@@ -94,11 +106,13 @@ class Traffic:
         """Records that are acknowledged, in all partitions."""
         return sum(len(each.acknowledged) for each in self._written)
 
-    def produce(self, producer: Callable[[str], Writes], partitions: Sequence[int]) -> None:
+    def produce(
+        self, producer: Callable[[str, Settings], Writes], partitions: Sequence[int]
+    ) -> None:
         """Write to these partitions in turn until it is enough, and let it be acknowledged."""
         mine = [self._written[partition] for partition in partitions]
         turns = cycle(partitions)
-        writes = producer(self._servers)
+        writes = producer(self._servers, self._security)
         try:
             while not self._enough.wait(ROUND_SECONDS):
                 if sum(each.given - len(each.acknowledged) for each in mine) > UNANSWERED_MAX:

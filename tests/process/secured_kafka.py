@@ -1,9 +1,9 @@
 """A secured cluster with Kafka's brokers, and clients of it with files for `--command-config`."""
 
 import asyncio
-import json
 import random
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,8 @@ from typing import Final
 
 from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import Wanted, settle
+from admin.tools.local_security import LocalSecurity
+from quorum.transport.address import Address
 from tests.process.kafka_cluster import started
 from tests.process.kafka_operator import until
 from tests.process.kafka_tools_process import Said, ToolsRoom, acl_tool, tools_room
@@ -19,35 +21,34 @@ from tests.support.kafka_tools import runtime
 
 PASSWORD: Final = "swordfish"
 MECHANISM: Final = "SCRAM-SHA-512"
+_LOGIN: Final = re.compile(r'username="[^"]*" password="[^"]*"')
 
 
 @dataclass(frozen=True)
-class SecuredKafka:
-    """A cluster that is up, Kafka's tools, and a folder for the files of clients."""
+class SecuredTools:
+    """Kafka's tools at a secured cluster that is up, and a folder for the files of clients."""
 
-    cluster: LocalCluster
+    security: LocalSecurity
+    """The files of the cluster."""
+    addresses: Sequence[Address]
+    """The brokers."""
     tools: ToolsRoom
     version: str
     folder: Path
 
     @property
     def servers(self) -> str:
-        return ",".join(map(str, self.cluster.brokers))
+        return ",".join(map(str, self.addresses))
 
     @property
     def admin(self) -> Path:
         """The client.properties of the administrator."""
-        return self.cluster.folder / "client.properties"
+        return self.security.client_file
 
     @property
     def brokers(self) -> tuple[str, str]:
         """The option that asks Kafka's brokers."""
         return "--bootstrap-server", self.servers
-
-    @property
-    def controllers(self) -> tuple[str, str]:
-        """The option that asks our controllers."""
-        return "--bootstrap-controller", ",".join(map(str, self.cluster.controllers))
 
     async def attempt(
         self,
@@ -75,21 +76,13 @@ class SecuredKafka:
     async def acls(self, *arguments: str) -> str:
         return await self.run(acl_tool(self.version), *arguments)
 
-    async def ours(
-        self, *arguments: str, client: Path, door: tuple[str, str] | None = None
-    ) -> Done:
-        """Run a command of `metaquorum`, at a broker by default."""
-        more = ("--command-config", str(client), "--timeout", "20s")
-        words = (*arguments, *(door or self.brokers), *more)
-        return await asyncio.to_thread(metaquorum, *words, stdin=b"a\n")
-
     async def add_user(self, name: str) -> Path:
         """Add a user with Kafka's tool; return the client.properties once all brokers know it."""
         entity = ("--entity-type", "users", "--entity-name", name)
         config = f"{MECHANISM}=[iterations=4096,password={PASSWORD}]"
         await self.run("kafka-configs.sh", "--alter", "--add-config", config, *entity)
         path = self.log_in(f'username="{name}" password="{PASSWORD}"', name)
-        for broker in self.cluster.brokers:
+        for broker in self.addresses:
             await until(
                 lambda broker=broker: self.attempt(  # type: ignore[misc]
                     "kafka-topics.sh", "--list", client=path, door=("--bootstrap-server", broker)
@@ -100,13 +93,31 @@ class SecuredKafka:
 
     def log_in(self, login: str, name: str) -> Path:
         """Write the administrator's client.properties with another log-in."""
-        users = json.loads((self.cluster.folder / "security" / "users.json").read_text())
-        own = f'username="admin" password="{users["admin"]}"'
-        text = self.admin.read_text()
-        assert own in text
+        text, found = _LOGIN.subn(lambda _: login, self.admin.read_text())
+        assert found == 1
         path = self.folder / f"{name}.properties"
-        path.write_text(text.replace(own, login))
+        path.write_text(text)
         return path
+
+
+@dataclass(frozen=True)
+class SecuredKafka(SecuredTools):
+    """The same at controllers of ours."""
+
+    cluster: LocalCluster
+
+    @property
+    def controllers(self) -> tuple[str, str]:
+        """The option that asks our controllers."""
+        return "--bootstrap-controller", ",".join(map(str, self.cluster.controllers))
+
+    async def ours(
+        self, *arguments: str, client: Path, door: tuple[str, str] | None = None
+    ) -> Done:
+        """Run a command of `metaquorum`, at a broker by default."""
+        more = ("--command-config", str(client), "--timeout", "20s")
+        words = (*arguments, *(door or self.brokers), *more)
+        return await asyncio.to_thread(metaquorum, *words, stdin=b"a\n")
 
 
 @asynccontextmanager
@@ -117,4 +128,7 @@ async def secured_kafka(folder: Path, version: str) -> AsyncIterator[SecuredKafk
     plan = settle(folder / "cluster", wanted, random.Random(str(folder)))
     with tools_room(found, folder) as tools:
         async with started(LocalCluster(folder / "cluster", plan, runtime=found)) as cluster:
-            yield SecuredKafka(cluster, tools, version, folder)
+            assert cluster.security is not None
+            yield SecuredKafka(
+                cluster.security, cluster.brokers, tools, version, folder, cluster=cluster
+            )

@@ -16,13 +16,18 @@ from typing import Final
 
 import pytest
 
-from admin.client.admin_client import AdminClient
 from admin.tools.kafka_runtime import RELEASES
-from admin.tools.local_plan import LOG_FILE, NodePlan, log_dir
+from admin.tools.local_plan import log_dir
 from bench.migrated_cluster import MigratedCluster, source
 from tests.process.kafka_groups import PARTITIONS, group_traffic
 from tests.process.kafka_traffic import UNMODIFIED_CLIENTS
 from tests.process.kafka_transactions import Transactional, Values, read, together, values
+from tests.process.migration_steps import (
+    back,
+    no_broker_was_fenced_by_ours,
+    there,
+    topics_are_created,
+)
 from tests.support.kafka_tools import runtime
 
 pytestmark = [pytest.mark.long, pytest.mark.process, *UNMODIFIED_CLIENTS]
@@ -69,7 +74,7 @@ class Transactions:
 async def at_work(cluster: MigratedCluster) -> AsyncIterator[Transactions]:
     """Producers, consumer groups and transactions; in the end everything is compared."""
     servers = ",".join(map(str, cluster.listeners))
-    async with AdminClient(cluster.listeners, is_controller=False) as admin:
+    async with cluster.client() as admin:
         for topic, partitions in (("groups", PARTITIONS), (TRANSACTIONS, TRANSACTION_PARTITIONS)):
             await admin.create_topic(
                 topic, partitions=partitions, replication_factor=3, configs=MIN_ISR
@@ -101,58 +106,3 @@ async def test_there_and_back_nobody_notices(tmp_path: Path, version: str) -> No
         await topics_are_created(cluster, "under-kafkas")
         assert len(transactions.committed) > committed > 0
         no_broker_was_fenced_by_ours(cluster)
-
-
-async def there(cluster: MigratedCluster) -> None:
-    """`start` is killed when it has begun, and given again."""
-    async with cluster.migrate("start") as command:
-        await cluster.until_said(command, "follows the log")
-        await cluster.start_ours()
-        await cluster.until_said(command, "does not look for the controllers")
-        await cluster.roll()
-        await cluster.until_said(command, "add controller")
-    said = await cluster.run_migrate("start")
-    assert "Controllers 11, 12, 13 vote" in said
-    await finish(cluster, cluster.controllers, "The controllers of Kafka are retired")
-
-
-async def back(cluster: MigratedCluster) -> None:
-    """The brokers have the addresses of both kinds: none is restarted."""
-    async with cluster.migrate("back") as command:
-        await cluster.until_said(command, "follows the log")
-        await cluster.start_kafkas_again()
-        await cluster.until_said(command, "transfer the lead to controller")
-        await cluster.ended(command)
-        assert command.has_said("Controllers 1, 2, 3 vote"), command.text
-        assert not command.has_said("does not look for the controllers"), command.text
-    await finish(cluster, cluster.ours, "The controllers of metaquorum are retired")
-
-
-async def finish(cluster: MigratedCluster, retired: tuple[NodePlan, ...], words: str) -> None:
-    """Stop each controller when the command says so."""
-    async with cluster.migrate("finish") as command:
-        await cluster.until_said(command, "have no vote, and run")
-        first, *others = retired
-        for node in others:
-            await cluster.stop(node)
-        await cluster.until_said(command, f"controller {first.id} of ")
-        await cluster.until_said(command, "is the last that runs")
-        await cluster.stop(first)
-        await cluster.ended(command)
-        assert command.has_said(words), command.text
-
-
-async def topics_are_created(cluster: MigratedCluster, topic: str) -> None:
-    """The active controller serves changes."""
-    async with AdminClient(cluster.listeners, is_controller=False) as admin:
-        await admin.create_topic(topic, partitions=3, replication_factor=3)
-    await cluster.until_in_sync()
-
-
-def no_broker_was_fenced_by_ours(cluster: MigratedCluster) -> None:
-    """No session ended: each broker found the new leader in time."""
-    for node in cluster.ours:
-        said = (cluster.rival.folder / node.name / LOG_FILE).read_text(encoding="utf-8")
-        assert "no heartbeat in time" not in said, node.name
-        # Kafka's nodes do not know discovery, which is no reason to warn.
-        assert "WARNING quorum: Discovery" not in said or "refused" in said, node.name

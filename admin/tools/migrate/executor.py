@@ -14,6 +14,7 @@ from admin.tools.migrate.planner import Retirement, next_of_change, next_of_reti
 from admin.tools.migrate.state import (
     AddVoter,
     Done,
+    Finding,
     Kind,
     QuorumState,
     RemoveVoter,
@@ -34,6 +35,9 @@ _OVERTAKEN: Final = frozenset(
     {ErrorCode.DUPLICATE_VOTER, ErrorCode.VOTER_NOT_FOUND, ErrorCode.ELECTION_NOT_NEEDED}
 )
 """Refusals of a step that has been done meanwhile, by an earlier attempt or somebody else."""
+_NOT_YET: Final = frozenset({ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE})
+"""Refusals of a step that may succeed soon: under load a voter may be a moment too far behind to
+take the lead."""
 
 Say = Callable[[str], None]
 
@@ -42,16 +46,23 @@ async def change_voters(
     cluster: Cluster,
     wanted: Mapping[int, Address],
     *,
+    obstacle: Callable[[], Awaitable[Finding | None]],
     confirmed: frozenset[int],
     within_ms: int,
     say: Say,
 ) -> Step:
-    """Change the voters to `wanted`; return `Done`, or what it waits for when time is up."""
+    """Change the voters to `wanted`; return `Done`, or what it waits for when time is up.
+
+    Before one is added, `obstacle` looks for what keeps it from voting.
+    """
 
     async def look() -> Step:
         quorum = await cluster.quorum()
         settings = await cluster.settings(await cluster.brokers(quorum), confirmed)
-        return next_of_change(quorum, wanted, settings)
+        step = next_of_change(quorum, wanted, settings)
+        if isinstance(step, AddVoter) and (found := await obstacle()) is not None:
+            return Wait(reason=found.sentence, remedy=found.remedy)
+        return step
 
     return await _go_on(cluster, look, within_ms=within_ms, say=say)
 
@@ -147,6 +158,8 @@ async def _step(cluster: Cluster, look: Callable[[], Awaitable[Step]]) -> Step:
         if not isinstance(step, Wait | Done):
             await carry_out(cluster, step)
     except Refused as error:
+        if error.code in _NOT_YET:
+            return Wait(reason=str(error))
         if error.code not in _OVERTAKEN:
             raise
         return Wait(reason="it was done meanwhile")

@@ -1,8 +1,11 @@
 """The findings of a plan: what stands in the way, and what to know. Pure functions."""
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
+from admin.settings import PRINCIPALS
+from admin.tools.migrate.node_settings import listener_of, taken_over
 from admin.tools.migrate.planner import listed, named, spare, unprepared
 from admin.tools.migrate.state import Finding, Kind, Look, Probe, Weight
 from admin.units import show_duration
@@ -43,11 +46,21 @@ def findings(look: Look) -> list[Finding]:
         *_of_addresses(look),
         *_of_brokers(look),
         *_of_security(look),
+        *_of_settings(look),
         *_of_moves(look),
         *_of_clock(look),
         *_of_disks(look),
     ]
     return sorted(found, key=lambda each: each.weight is Weight.NOTE)
+
+
+def obstacle(look: Look) -> Finding | None:
+    """Return what keeps the controllers that are to vote from doing so as they run now, or None.
+
+    They may have been started since the plan.
+    """
+    found = (*_of_levels(look), *_of_settings(look))
+    return next((each for each in found if each.weight is Weight.BLOCKS), None)
 
 
 def is_blocked(found: list[Finding]) -> bool:
@@ -197,7 +210,9 @@ def _of_addresses(look: Look) -> Iterator[Finding]:
     yield from _of_wanted(look)
     for each in look.quorum.voters:
         probe = look.probes.get(each.id)
-        if probe is not None and probe.problem is not None and each.id not in look.wanted:
+        # A dead one is removed first; the note about it is another one.
+        is_leaving = each.id not in look.wanted and each.has_caught_up
+        if probe is not None and probe.problem is not None and is_leaving:
             yield _blocks(
                 f"voter {each.id} cannot be reached from here at {probe.address}, the address that "
                 f"the quorum has of it: {probe.problem}",
@@ -285,6 +300,88 @@ def _of_security(look: Look) -> Iterator[Finding]:
             "Give our controllers the delegation.token.secret.key of Kafka's: without it they "
             "cannot renew a token",
         )
+
+
+def _of_settings(look: Look) -> Iterator[Finding]:
+    """Our controllers decide as Kafka's do only if they have the same authorizer and keys."""
+    if look.into is Kind.KAFKA:
+        return
+    if look.kafka_settings_problem is not None:
+        yield _note(
+            f"Kafka's controllers do not tell their settings: {look.kafka_settings_problem}",
+            "Give a --command-config whose principal has DESCRIBE_CONFIGS on the cluster, or take "
+            "over by hand what they have of TLS, SASL and the authorizer",
+        )
+    found = taken_over(look.kafka_settings, listener_of(look))
+    for name, reason in found.unsupported.items():
+        weigh = _blocks if name in (*_DECISIVE, "sasl.mechanism.controller.protocol") else _note
+        yield weigh(
+            f"our controllers cannot take over a setting of Kafka's: {reason}",
+            f"Set {name} in the files of ours to what they know",
+        )
+    if found.to_add and look.wanted.keys() - look.our_settings.keys():
+        yield _note(
+            f"Kafka's controllers have {', '.join(found.to_add)}, and do not tell the value, or it "
+            "is for one machine",
+            f"Add {'them' if len(found.to_add) > 1 else 'it'} to the settings of ours: "
+            "docs/migration.md, Secured clusters",
+        )
+    for id, settings in sorted(look.our_settings.items()):
+        missing = [
+            name
+            for name, names in _DECISIVE.items()
+            if _is_set(look.kafka_settings, names) and not _is_set(settings, names)
+        ]
+        if missing:
+            yield _blocks(
+                f"controller {id} has no {', '.join(missing)}, and Kafka's controllers have: it "
+                "would not decide as they do who may do what",
+                "Add it to its settings as Kafka's controllers have it, and restart it",
+            )
+
+    yield from _of_super_users(look)
+
+
+def _of_super_users(look: Look) -> Iterator[Finding]:
+    """A broker of Kafka's that our leader refuses ends itself."""
+    kafkas = look.kafka_settings.get("super.users")
+    for id, settings in sorted(look.our_settings.items()):
+        ours = settings.get("super.users")
+        if not ours:
+            continue
+        if kafkas is None:
+            yield _note(
+                f"the super users of controller {id} are {ours}",
+                "See that all controllers and brokers, of Kafka's and ours, are among them, or "
+                "give --kafka-settings: a broker of Kafka's that is refused ends itself",
+            )
+            continue
+        missing = PRINCIPALS.parse(kafkas) - PRINCIPALS.parse(ours)
+        if missing:
+            yield _blocks(
+                f"controller {id} lacks the super users {';'.join(sorted(missing))} of Kafka's "
+                "controllers: a broker of Kafka's that is refused ends itself",
+                "Add them to its settings, and restart it",
+            )
+
+
+_DECISIVE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "authorizer.class.name": ("authorizer.class.name",),
+        "super.users": ("super.users",),
+        "delegation.token.secret.key": (
+            "delegation.token.secret.key",
+            "delegation.token.master.key",
+        ),
+    }
+)
+"""The settings without which one of our controllers decides otherwise than Kafka's, with all their
+names."""
+
+
+def _is_set(settings: Mapping[str, str | None], names: tuple[str, ...]) -> bool:
+    """True if one of these names has a value, a hidden one included."""
+    return any(settings.get(name, "") != "" for name in names)
 
 
 def _of_moves(look: Look) -> Iterator[Finding]:

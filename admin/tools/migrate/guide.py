@@ -1,10 +1,12 @@
 """The texts of a migration: tables, findings, settings to copy. Pure functions."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from admin.cli.output import Columns, columns
+from admin.settings import setting_named
 from admin.tools.migrate.findings import is_blocked, release_of
+from admin.tools.migrate.node_settings import lines_to_add, settings_of
 from admin.tools.migrate.planner import next_of_change, servers_line
 from admin.tools.migrate.state import (
     BrokerSettings,
@@ -19,13 +21,9 @@ from admin.tools.migrate.state import (
     Weight,
 )
 from admin.units import show_duration, show_size
-from quorum.persistent_state import LISTENER_NAME
 from quorum.transport.address import Address
 from statemachine.features.features import KRAFT_VERSION, RELEASES
 from statemachine.vocabulary import METADATA_VERSION
-
-HERE: Final = "DATA"
-"""Stands for a folder that the operator chooses."""
 
 
 def plan_text(look: Look, found: Sequence[Finding], *, command: str) -> str:
@@ -121,31 +119,18 @@ def _verdict(look: Look, found: list[Finding], command: str) -> str:
     return f"Nothing stands in the way. `{command} migrate {verb}` begins with: {first}."
 
 
-def settings_of(look: Look, id: int, folder: str = HERE) -> dict[str, str]:
-    """The settings with which one of our controllers joins the cluster as an observer."""
-    quorum = look.quorum
-    names = {each.listener for each in quorum.voters}
-    name = min(names) if names else LISTENER_NAME
-    servers = [each.address for each in quorum.voters if each.address is not None]
-    servers += [address for other, address in sorted(look.wanted.items()) if other != id]
-    return {
-        "process.roles": "controller",
-        "node.id": str(id),
-        "cluster.id": str(quorum.cluster_id),
-        "controller.listener.names": name,
-        "listeners": f"{name}://{look.wanted[id]}",
-        "log.dir": folder,
-        "bootstrap.servers": ",".join(map(str, dict.fromkeys(servers))),
-    }
-
-
 def settings_text(look: Look) -> str:
     """The settings of our controllers, to copy into their files."""
     parts = []
     for id in sorted(look.wanted):
-        lines = [f"{name}={value}" for name, value in settings_of(look, id).items()]
-        parts.append("\n".join([f"# controller {id}", *lines]))
+        lines = [f"{name}={_shown(name, value)}" for name, value in settings_of(look, id).items()]
+        parts.append("\n".join([f"# controller {id}", *lines, *lines_to_add(look)]))
     return "\n\n".join(parts)
+
+
+def _shown(name: str, value: str) -> str:
+    setting = setting_named(name)
+    return "..." if setting is not None and setting.kind.is_secret else value
 
 
 def broker_lines(

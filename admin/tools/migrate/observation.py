@@ -9,7 +9,8 @@ from admin.capabilities.brokers import Brokers, ListBrokers
 from admin.capabilities.moves import RUNNING, ListMoves, Moves
 from admin.capabilities.paging import every_page
 from admin.capabilities.quorum import TransferLead, members_of
-from admin.client.admin_client import AdminClient, read_features
+from admin.capabilities.support import DescribeSupport
+from admin.client.admin_client import OF_FILE, AdminClient, read_features
 from admin.client.channels import Channels, Fill, NoResponse, details_in
 from admin.client.cluster import describe_quorum
 from admin.client.command_config import NO_CONFIG, ClientConfig
@@ -153,6 +154,37 @@ class Cluster:
         found = await asyncio.gather(*map(self.probe, places.values()))
         return dict(zip(places, found, strict=True))
 
+    async def kafka_settings(
+        self, quorum: QuorumState
+    ) -> tuple[Mapping[str, str | None], str | None]:
+        """Ask Kafka's controllers for what their files set, the leader first; else why not."""
+        problem = None
+        kafkas = sorted(quorum.of(Kind.KAFKA), key=lambda each: not each.member.is_leader)
+        for each in kafkas:
+            if each.address is None:
+                continue
+            async with self._client([each.address], timeout_ms=PROBE_MS) as client:
+                try:
+                    known = await client.describe_configs(BROKER_RESOURCE, str(each.id))
+                except AdminError as error:
+                    problem = str(error)
+                    continue
+            return {one.name: one.value for one in known if one.source == OF_FILE}, None
+        return {}, problem
+
+    async def our_settings(self) -> Mapping[int, Mapping[str, str]]:
+        """Ask each of our controllers that runs for its own settings, without their secrets."""
+
+        async def ask(id: int, address: Address) -> tuple[int, Mapping[str, str]] | None:
+            async with self._client([address], timeout_ms=PROBE_MS) as client:
+                try:
+                    return id, (await client.ask(DescribeSupport())).settings
+                except AdminError:
+                    return None
+
+        found = await asyncio.gather(*(ask(*each) for each in self.ours.items()))
+        return dict(filter(None, found))
+
     async def contents(self, quorum: QuorumState) -> Contents:
         """Describe the metadata: what our leader says, or what Kafka's has in its log."""
         leader = quorum.leader
@@ -213,6 +245,8 @@ class Cluster:
         """Let `to` lead instead of `leader`, which is one of ours and is asked itself.
 
         Another node of ours may forward the request to the new leader, which does not know it.
+        Somebody else than `to` may be elected: an error is none once `leader` leads no more, and
+        the next look tells who does.
         """
         assert leader.address is not None
         async with self._client([leader.address]) as client:
@@ -220,7 +254,7 @@ class Cluster:
                 await client.ask(TransferLead(to=to.id))
             except AdminError:
                 found = (await self.quorum()).leader
-                if found is None or found.id == leader.id:
+                if found is not None and found.id == leader.id:
                     raise
 
     async def settings(

@@ -172,6 +172,12 @@ class Look:
     """How far the clock of the leader is ahead of the one here; None if it is not known."""
     running_moves: Sequence[int] = ()
     """Moves of our own kind that are under way."""
+    kafka_settings: Mapping[str, str | None] = field(default_factory=dict)
+    """The settings in the file of one of Kafka's controllers; None for a value that it hides."""
+    kafka_settings_problem: str | None = None
+    """The reason why no controller of Kafka's tells them."""
+    our_settings: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """By id: the settings of those of our controllers that run and tell them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

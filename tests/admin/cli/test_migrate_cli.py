@@ -68,7 +68,11 @@ async def test_the_way_back_names_the_controllers_of_kafka_as_they_are_registere
         (("plan", *GONE, "--controllers", "11"), "'11' is not id@host:port"),
         (("plan", *GONE, "--controllers", "11@127.0.0.1:1"), "a controller is of one kind"),
         (("start", *GONE, "--controllers", "11@a:1", "--rolled", "x"), "'x' is not a broker id"),
-        (("plan", "--back", "--dir", "d", *GONE, "--controllers", "1@a:1"), "omit it with --back"),
+        (("plan", *GONE, "--controllers", "1@a:1", "--kafka-settings", "/no"), "/no"),
+        (
+            ("plan", "--back", "--dir", "d", *GONE, "--controllers", "1@a:1"),
+            "omit them with --back",
+        ),
     ],
 )
 def test_invalid_options_are_usage_errors(arguments: tuple[str, ...], said: str) -> None:

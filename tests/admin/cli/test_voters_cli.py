@@ -60,28 +60,6 @@ async def test_a_target_that_is_not_reached_in_time_goes_on_and_can_be_cancelled
         assert (cancelled.exit_code, cancelled.stdout) == (0, "CurrentVoters: [1]\n")
 
 
-async def test_controllers_are_added_and_removed_in_the_words_of_kafkas_tool(
-    tmp_path: Path,
-) -> None:
-    async with controllers(tmp_path, 1, 2, 3, observers=(4,), kraft_version=1) as nodes:
-        await active(nodes.values())
-        four = uuid_to_text(nodes[4].opened.directory_id)
-        one = uuid_to_text(nodes[1].opened.directory_id)
-        listener = str(nodes[4].address)
-        it = ("--controller-id", "4", "--controller-directory-id", four)
-        added = await run(nodes[2], "add-controller", *it, "--listener", listener)
-        assert added.output == (
-            f"Added controller 4 with directory id {four} and endpoints: CONTROLLER://{listener}\n"
-        )
-        removed = await run(nodes[2], "remove-controller", "--controller-id", "1")
-        assert removed.output == f"Removed  KRaft controller 1 with directory id {one}\n"
-        stranger = await run(nodes[2], "remove-controller", "--controller-id", "9")
-        assert stranger.exit_code == 1
-        assert "controller 9: it is not a voter" in stranger.output
-        again = ("add-controller", "--controller-id", "2", "--listener", listener)
-        assert "it is not an observer but a voter" in (await run(nodes[2], *again)).output
-
-
 async def register(node: Node, *, through: Node) -> None:
     """Announce the address of a controller, as its process does (KIP-919)."""
     address = node.address
@@ -106,6 +84,29 @@ async def register(node: Node, *, through: Node) -> None:
     )
     async with AdminClient([through.address], is_controller=True) as client:
         await client.carry_out(call)
+
+
+async def test_controllers_are_added_and_removed_in_the_words_of_kafkas_tool(
+    tmp_path: Path,
+) -> None:
+    async with controllers(tmp_path, 1, 2, 3, observers=(4,), kraft_version=1) as nodes:
+        await active(nodes.values())
+        await register(nodes[4], through=nodes[2])
+        four = uuid_to_text(nodes[4].opened.directory_id)
+        one = uuid_to_text(nodes[1].opened.directory_id)
+        listener = str(nodes[4].address)
+        it = ("--controller-id", "4", "--controller-directory-id", four)
+        added = await run(nodes[2], "add-controller", *it, "--listener", listener)
+        assert added.output == (
+            f"Added controller 4 with directory id {four} and endpoints: CONTROLLER://{listener}\n"
+        )
+        removed = await run(nodes[2], "remove-controller", "--controller-id", "1")
+        assert removed.output == f"Removed  KRaft controller 1 with directory id {one}\n"
+        stranger = await run(nodes[2], "remove-controller", "--controller-id", "9")
+        assert stranger.exit_code == 1
+        assert "controller 9: it is not a voter" in stranger.output
+        again = ("add-controller", "--controller-id", "2", "--listener", listener)
+        assert "it is not an observer but a voter" in (await run(nodes[2], *again)).output
 
 
 async def test_a_controller_that_has_registered_its_address_is_added_by_its_id_alone(

@@ -9,6 +9,7 @@ from admin.monitoring.health_rules import (
     EXPIRING_DAYS,
     LAGGING_MS,
     NOT_FETCHING_MS,
+    BackupFacts,
     Facts,
     FolderFacts,
     Member,
@@ -17,6 +18,7 @@ from admin.monitoring.health_rules import (
     Severity,
     is_healthy,
     reasons,
+    reasons_of_backups,
     reasons_of_folder,
     reasons_of_settings,
     tolerance,
@@ -157,6 +159,15 @@ OF_SETTINGS: dict[Rule, SettingsFacts] = {
 }
 
 
+OF_BACKUPS: dict[str, BackupFacts] = {
+    "the newest backup in /b was taken at": BackupFacts(
+        place="/b", newest_ms=1_000, age_max_ms=999, now_ms=2_000
+    ),
+    "/b holds no backup": BackupFacts(place="/b", age_max_ms=999, now_ms=2_000),
+    "/b: no bucket": BackupFacts(place="/b", problem="/b: no bucket", age_max_ms=1, now_ms=2),
+}
+
+
 @pytest.mark.parametrize("rule", OF_FOLDER)
 def test_the_rules_of_a_folder_fire_for_their_facts_alone(rule: Rule) -> None:
     assert [each.rule for each in reasons_of_folder(OF_FOLDER[rule])] == [rule]
@@ -172,9 +183,22 @@ def test_nothing_is_wrong_with_a_sound_folder_and_settings_for_three_voters() ->
     assert not list(reasons_of_settings(SettingsFacts(voters=3)))
 
 
+@pytest.mark.parametrize("words", OF_BACKUPS)
+def test_backups_that_are_old_or_missing_are_told(words: str) -> None:
+    (found,) = reasons_of_backups(OF_BACKUPS[words])
+    assert (found.rule, found.severity) == (Rule.BACKUP_OLD, Severity.ERROR)
+    assert found.sentence.startswith(words)
+
+
+def test_nothing_is_wrong_with_a_backup_that_is_just_young_enough() -> None:
+    facts = BackupFacts(place="/b", newest_ms=1_000, age_max_ms=1_000, now_ms=2_000)
+    assert not list(reasons_of_backups(facts))
+
+
 def test_every_rule_has_a_case() -> None:
     of_cluster = {rule for _, wanted in CASES.values() for rule in wanted}
-    assert of_cluster | OF_FOLDER.keys() | OF_SETTINGS.keys() == set(Rule)
+    of_nodes = OF_FOLDER.keys() | OF_SETTINGS.keys()
+    assert of_cluster | of_nodes | {Rule.BACKUP_OLD} == set(Rule)
 
 
 @pytest.mark.parametrize(

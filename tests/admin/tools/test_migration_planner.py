@@ -183,6 +183,60 @@ def test_an_interrupted_migration_goes_on_from_every_mixture_in_either_direction
                 assert isinstance(last, Done), (voters, leader, wanted, last)
 
 
+def led_by(state: QuorumState, leader: int | None) -> QuorumState:
+    """The same quorum with another leader, or without one."""
+
+    def changed(each: Controller) -> Controller:
+        return replace(each, member=replaced(each.member, is_leader=each.id == leader))
+
+    return replace(state, controllers=tuple(map(changed, state.controllers)))
+
+
+@pytest.mark.parametrize("wanted", [OURS, KAFKAS])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_lead_that_moves_elsewhere_changes_the_steps_and_not_the_end(
+    seed: int, wanted: tuple[int, ...]
+) -> None:
+    """Under load any voter may be elected between two looks, or none for a while."""
+    rng = random.Random(seed)
+    first = KAFKAS if wanted == OURS else OURS
+    state = quorum(first, first[0], observers=wanted)
+    for _ in range(100):
+        step = next_step(state, places(wanted))
+        if isinstance(step, Done):
+            break
+        if isinstance(step, Wait):
+            assert state.leader is None
+        else:
+            state = after(state, step, rng.choice(wanted))
+        voters = [each.id for each in state.voters]
+        assert len(voters) in (3, 4)
+        state = led_by(state, rng.choice([None, *voters]))
+    assert isinstance(step, Done)
+    assert {each.id for each in state.voters} == set(wanted)
+
+
+@pytest.mark.parametrize("leader", KAFKAS)
+def test_the_way_back_goes_on_whichever_of_kafkas_took_the_lead(leader: int) -> None:
+    """The transfer names one of them, and another one may win the election."""
+    step = next_step(quorum((*KAFKAS, 11), leader), places(KAFKAS))
+    assert isinstance(step, RemoveVoter)
+    assert step.controller.id == 11
+
+
+def test_a_lead_that_came_back_is_transferred_again() -> None:
+    state = quorum((*KAFKAS, 11), 11)
+    first = next_step(state, places(KAFKAS))
+    assert isinstance(first, TransferLead)
+    assert next_step(led_by(after(state, first, 1), 11), places(KAFKAS)) == first
+
+
+def test_a_lead_that_went_to_kafkas_early_is_none_to_transfer() -> None:
+    found = list(steps(quorum((1, 12, 13), 1, observers=(2, 3, 11)), KAFKAS, random.Random(1)))
+    assert TransferLead not in map(type, found)
+    assert isinstance(found[-1], Done)
+
+
 def test_it_waits_for_a_controller_that_is_not_started() -> None:
     step = next_step(quorum(KAFKAS, 1), places(OURS))
     assert isinstance(step, Wait)

@@ -21,6 +21,9 @@ from quorum.protocol.envelope import Forwarded
 from quorum.protocol.principal import KafkaPrincipal
 from quorum.protocol.raft_messages import write_request
 from quorum.protocol.raft_types import METADATA_TOPIC
+from statemachine.features.features import RANGES
+from statemachine.limits import METADATA_VERSION_MAX
+from statemachine.vocabulary import METADATA_VERSION
 from tests.support.broker_requests import creation, registration
 from tests.support.controllers import CLUSTER_ID
 from tests.support.kafka_client import Form
@@ -287,19 +290,28 @@ def describe_quorum(form: Form, topic: str = METADATA_TOPIC, partition: int = 0)
     return form.request(topics=(form.part("TopicData", topic_name=topic, partitions=(part,)),))
 
 
-def controller_registration(form: Form, controller_id: int = 901) -> Any:
+def controller_registration(
+    form: Form, controller_id: int = 901, highest: int = METADATA_VERSION_MAX
+) -> Any:
+    """A controller that supports metadata.version up to a level, and all of the other features."""
     listener = form.part(
         "Listener", name="CONTROLLER", host="127.0.0.1", port=9093, security_protocol=0
     )
-    feature = form.part(
-        "Feature", name="metadata.version", min_supported_version=7, max_supported_version=30
+    features = (
+        form.part(
+            "Feature",
+            name=each.name,
+            min_supported_version=each.min_supported,
+            max_supported_version=highest if each.name == METADATA_VERSION else each.max_supported,
+        )
+        for each in RANGES
     )
     return form.request(
         controller_id=controller_id,
         incarnation_id=UUID(int=0xC1 << 100 | abs(controller_id)),
         zk_migration_ready=False,
         listeners=(listener,),
-        features=(feature,),
+        features=tuple(features),
     )
 
 

@@ -22,7 +22,10 @@ from quorum.protocol.apis import ApiKey
 from quorum.protocol.raft_messages import write_request
 from quorum.records.control import ControlType, control_type, decode_voters
 from quorum.records.decode import decode
+from statemachine.commands import Done
+from statemachine.limits import METADATA_VERSION_MAX
 from tests.controller.apis.samples import OBSERVER, RAFT, controller_registration
+from tests.controller.controller_commands import asked
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import (
     CLUSTER_ID,
@@ -136,9 +139,12 @@ async def test_a_waiting_change_of_voters_names_its_reason_and_can_be_cancelled(
 
 
 async def test_a_target_that_says_nowhere_else_where_it_listens_is_found_by_its_registration(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Kafka's controllers do not gossip, but register (KIP-919)."""
+    """Kafka's controllers do not gossip, but register (KIP-919).
+
+    One that does not support a level in force does not become a voter, although it was named first.
+    """
     form, register = Form(ApiKey.FETCH, 17), Form(ApiKey.CONTROLLER_REGISTRATION, 0)
     async with (
         a_controller(tmp_path, kraft_version=1) as node,
@@ -157,7 +163,13 @@ async def test_a_target_that_says_nowhere_else_where_it_listens_is_found_by_its_
         await client.alter_voters(by_id(1, OBSERVER.id))
         found = await until([node], lambda found: found.waits_for is not None)
         assert found.waits_for == f"{OBSERVER.id}: it is not known where they listen"
+        older = METADATA_VERSION_MAX - 1
+        payload = controller_registration(register, controller_id=OBSERVER.id, highest=older)
+        assert (await replica.send(register, payload)).error_code.value == 0
+        await fetch()
+        assert f"{METADATA_VERSION_MAX} is in force, and controller {OBSERVER.id}" in caplog.text
         payload = controller_registration(register, controller_id=OBSERVER.id)
+        assert OBSERVER.id not in quorum.node.voters
         assert (await replica.send(register, payload)).error_code.value == 0
         async with asyncio.timeout(PATIENCE_SECONDS):
             while (voter := quorum.node.voters.get(OBSERVER.id)) is None:
@@ -167,7 +179,8 @@ async def test_a_target_that_says_nowhere_else_where_it_listens_is_found_by_its_
 
 async def test_one_voter_is_added_and_removed_as_kafkas_tools_do(tmp_path: Path) -> None:
     async with controllers(tmp_path, 1, 2, 3, observers=(4,), kraft_version=1) as nodes:
-        await active(nodes.values())
+        leader = await active(nodes.values())
+        assert await asked(leader.controller, nodes[4].controller.registration) == Done()
         async with client_of(nodes[3]) as client:
             await client.add_voter(key(nodes[4]), [("CONTROLLER", nodes[4].address)])
             await until(nodes.values(), votes(1, 2, 3, 4))
