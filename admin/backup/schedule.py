@@ -75,7 +75,7 @@ def _newest(storage: Storage) -> str:
 
 
 def _taken_ms(storage: Storage) -> int | None:
-    """When the newest backup was taken; None without any, or if it cannot be read."""
+    """The time of the newest backup; None without any, or if it cannot be read."""
     try:
         newest = newest_manifest(storage)
     except AdminError:

@@ -299,7 +299,8 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
     quorum = await cluster.quorum()
     wanted = cluster.ours if into is Kind.OURS else wanted_of(quorum, cluster.kafkas)
     contents = await cluster.contents(quorum)
-    kafka_settings, problem = ({}, None)
+    kafka_settings: Mapping[str, str | None] = {}
+    problem = None
     if into is Kind.OURS:
         kafka_settings, problem = await cluster.kafka_settings(quorum)
     return Look(
