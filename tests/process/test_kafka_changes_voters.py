@@ -12,7 +12,9 @@ from admin.client.admin_client import AdminClient
 from admin.tools.kafka_runtime import RELEASES
 from quorum.core.vocabulary import ReplicaId, ReplicaKey, uuid_to_text
 from quorum.persistent_state import LOG_FOLDER
+from statemachine.commands import Done
 from tests.controller.apis.test_kafka_voters import until, votes
+from tests.controller.controller_commands import asked
 from tests.process.kafka_tools_process import tools_room
 from tests.process.test_kafka_dumps_our_log import check_alike
 from tests.support.controllers import Node, active, controllers
@@ -39,7 +41,8 @@ async def test_kafkas_command_adds_and_removes_our_controllers(tmp_path: Path) -
     java = runtime(VERSION)
     with tools_room(java, tmp_path) as tools:
         async with controllers(tmp_path, 1, 2, 3, observers=(4,), kraft_version=1) as nodes:
-            await active(nodes.values())
+            leader = await active(nodes.values())
+            assert await asked(leader.controller, nodes[4].controller.registration) == Done()
             whom = ("--bootstrap-controller", str(nodes[2].address))
             ids = {each: uuid_to_text(node.opened.directory_id) for each, node in nodes.items()}
             four = settings_of(nodes[4], tmp_path / "node-4", tmp_path / "four.properties")
