@@ -17,7 +17,9 @@ from admin.backup.storage import PART_BYTES, Storage, Writer
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-_HOW_TO_INSTALL: Final = "needs pyarrow, which is not installed: pip install pyarrow"
+_HOW_TO_INSTALL: Final = (
+    "needs pyarrow, which is not installed: pip install 'metaquorum[spark]', or pyarrow alone"
+)
 
 
 _ONE_REQUEST: Final = "allow_delayed_open"

@@ -10,7 +10,7 @@ Spark.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from lag.reports.epochs import Leader, Span
+from lag.reports.epochs import EpochSpan, Leader, Span
 
 ROUNDING_MS: Final = 1
 
@@ -110,8 +110,8 @@ class EpochPart(NamedTuple):
 
     replica: str
     epoch: int
-    shared_end: int
-    """The offset up to which the replica's log is the quorum's."""
+    epoch_end: int
+    """The end of the epoch in the quorum's log."""
     is_leader: bool
     clock_ms: int
     """The correction of the replica's clock to the leader's."""
@@ -119,14 +119,14 @@ class EpochPart(NamedTuple):
 
 def parts(
     spans: Sequence[Span],
-    shared: Mapping[str, int],
+    quorum: Mapping[int, EpochSpan],
     led: Mapping[int, Leader],
     clocks: Mapping[Pair, Bounds],
 ) -> dict[tuple[str, int], EpochPart]:
-    """The parts of the quorum's log, by replica and epoch; `shared` is that of `QuorumLog`."""
+    """The parts of the quorum's log, by replica and epoch."""
     found = {}
     for span in spans:
-        if span.first >= shared[span.replica]:
+        if span.epoch not in quorum:
             continue
         leader = led.get(span.epoch)
         name = None if leader is None else leader.replica
@@ -134,7 +134,7 @@ def parts(
         found[(span.replica, span.epoch)] = EpochPart(
             span.replica,
             span.epoch,
-            shared[span.replica],
+            quorum[span.epoch].end,
             name == span.replica,
             0 if known is None else known.certain_ms,
         )
