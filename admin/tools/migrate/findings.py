@@ -314,11 +314,13 @@ def _of_settings(look: Look) -> Iterator[Finding]:
         )
     found = taken_over(look.kafka_settings, listener_of(look))
     for name, reason in found.unsupported.items():
-        weigh = _blocks if name in (*_DECISIVE, "sasl.mechanism.controller.protocol") else _note
-        yield weigh(
-            f"our controllers cannot take over a setting of Kafka's: {reason}",
-            f"Set {name} in the files of ours to what they know",
-        )
+        sentence = f"our controllers cannot take over a setting of Kafka's: {reason}"
+        if name in (*_DECISIVE, "sasl.mechanism.controller.protocol"):
+            yield _blocks(
+                sentence, "Change it at Kafka's controllers to what both know, and plan again"
+            )
+        else:
+            yield _note(sentence, f"Set {name} in the files of ours to what they know")
     if found.to_add and look.wanted.keys() - look.our_settings.keys():
         yield _note(
             f"Kafka's controllers have {', '.join(found.to_add)}, and do not tell the value, or it "
@@ -338,13 +340,12 @@ def _of_settings(look: Look) -> Iterator[Finding]:
                 "would not decide as they do who may do what",
                 "Add it to its settings as Kafka's controllers have it, and restart it",
             )
-
     yield from _of_super_users(look)
 
 
 def _of_super_users(look: Look) -> Iterator[Finding]:
     """A broker of Kafka's that our leader refuses ends itself."""
-    kafkas = look.kafka_settings.get("super.users")
+    kafkas = taken_over(look.kafka_settings, listener_of(look)).values.get("super.users")
     for id, settings in sorted(look.our_settings.items()):
         ours = settings.get("super.users")
         if not ours:

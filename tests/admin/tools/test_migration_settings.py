@@ -81,12 +81,13 @@ def test_a_cluster_without_security_has_nothing_to_add() -> None:
     [
         ("authorizer.class.name", "org.example.Ranger", Weight.BLOCKS),
         ("sasl.mechanism.controller.protocol", "GSSAPI", Weight.BLOCKS),
+        ("super.users", "admin", Weight.BLOCKS),
         ("ssl.keystore.type", "JKS", Weight.NOTE),
         ("sasl.enabled.mechanisms", "GSSAPI", Weight.NOTE),
     ],
 )
 def test_a_setting_that_ours_cannot_have_is_told(name: str, value: str, weight: Weight) -> None:
-    found = findings(look(kafka_settings={name: value}))
+    found = findings(look(kafka_settings={name: value}, our_settings={11: OF_OURS}))
     (told,) = (each for each in found if "cannot take over" in each.sentence)
     assert told.weight is weight
     assert name in told.sentence
