@@ -131,7 +131,7 @@ class ControllerApis:
                 if rule is not None:
                     _refuse_sender(inbound, extension, rule)
                     return
-                decode = partial(_request_in, message, inbound.listener)
+                decode = partial(_request_in, message, inbound)
             is_long = len(inbound.body) > LONG_BODY_BYTES and not is_full
             request = await asyncio.to_thread(decode) if is_long else decode()
             payload = await self._payload(request, is_full=is_full)
@@ -181,8 +181,8 @@ class ControllerApis:
             inbound.reject("internal error; see the log")
 
 
-def _request_in(message: Any, listener: str) -> KafkaRequest:
-    """Decode the request in an envelope; raises `Unreadable`."""
+def _request_in(message: Any, inbound: InboundRequest) -> KafkaRequest:
+    """Decode the request in an envelope, `inbound`; raises `Unreadable`."""
     forwarded: Forwarded = unwrap(message)
     if forwarded.api_key not in APIS:
         words = f"api {forwarded.api_key} version {forwarded.version} cannot be forwarded here"
@@ -196,7 +196,8 @@ def _request_in(message: Any, listener: str) -> KafkaRequest:
             client_id=forwarded.client_id,
             host=forwarded.host,
             door=forwarded.door,
-            listener=listener,
+            listener=inbound.listener,
+            peer=inbound.peer,
             envelope_id=forwarded.correlation_id,
         )
     except Malformed as error:

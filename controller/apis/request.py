@@ -77,6 +77,13 @@ class KafkaRequest:
         return Requester(str(self.principal), self.host, self.listener, self.door, request)
 
     @property
+    def sender(self) -> str:
+        """The client and the connection that its request came on, for the log."""
+        if self.envelope_id is None:
+            return self.peer or self.host
+        return f"{self.host}, forwarded by {self.peer}"
+
+    @property
     def consistency(self) -> Consistency | None:
         """The consistency that the client asks for; None for what is usual for the request."""
         return None if self.extension is None else self.extension.consistency

@@ -146,7 +146,7 @@ class Router:
             logger.exception(
                 "Failed to answer %s of %s",
                 what,
-                request.peer or request.host,
+                request.sender,
                 extra=LogEvent.REQUEST_FAILED.extra,
             )
             message = "the controller failed; see its log"

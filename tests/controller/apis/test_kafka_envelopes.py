@@ -1,11 +1,15 @@
 """Envelopes of other nodes (KIP-590): the request inside is answered, or all is refused."""
 
+import logging
+import re
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.apis import router
 from controller.apis.admin_apis import APIS
 from controller.apis.controller_apis import OFFERED
 from controller.apis.request import KafkaRequest, refuse
@@ -58,6 +62,22 @@ async def test_the_answer_inside_is_that_of_the_request_inside(tmp_path: Path) -
             found = inner_answer(inner, answer.response_data)
             if api_key is not ApiKey.DESCRIBE_QUORUM:  # Which names the time of day.
                 assert found == await client.send(inner, payload)
+
+
+async def test_a_failure_is_logged_with_the_connection_that_its_envelope_came_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: Any) -> Any:
+        raise KeyError("planted")
+
+    api_key = ApiKey.LIST_PARTITION_REASSIGNMENTS
+    planted = {**APIS, api_key: replace(APIS[api_key], handle=fail)}
+    monkeypatch.setattr(router, "APIS", planted)
+    inner = Form(api_key, 0)
+    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
+        await client.send_bytes(ENVELOPE, wrapped(inner, SAMPLES[api_key](inner)))
+        (failed,) = (each for each in caplog.records if each.levelno == logging.ERROR)
+        assert re.search(r"of 127\.0\.0\.1, forwarded by 127\.0\.0\.1:\d+$", failed.message)
 
 
 @pytest.mark.parametrize("version", [2, 4, 5, 7])
