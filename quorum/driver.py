@@ -29,6 +29,8 @@ logger = logging.getLogger("quorum")
 FAREWELL_SECONDS_MAX: Final = 0.3
 """The time for which a stopping node waits until the others know that it resigns."""
 
+OBSERVER_SILENCE_MS: Final = 300_000
+"""An observer that has not fetched for this long follows the log no more; Kafka has the same."""
 
 T = TypeVar("T")
 
@@ -134,6 +136,15 @@ class Quorum:
         if monotonic_ms is None:
             return -1
         return self._wall_clock() - self._clock() + monotonic_ms
+
+    @property
+    def observers(self) -> tuple[ReplicaId, ...]:
+        """The observers that follow the log, if this node leads; those of a new leader may lack."""
+        since_ms = self.now_ms - OBSERVER_SILENCE_MS
+        replicas = self.node.replicas()
+        return tuple(
+            [each.replica.id for each in replicas if not each.voter and each.is_live(since_ms)]
+        )
 
     async def leader_changed(self, *, within_seconds: float) -> None:
         """Return when the known leader changes, or when the time is up."""

@@ -185,7 +185,11 @@ def _direction_refusal(update: FeatureUpdate, current: int) -> str | None:
 
 
 def _support_refusal(image: Image, command: UpdateFeatures, update: FeatureUpdate) -> str | None:
-    """Return the refusal for the first node that is not known to support the level, or None."""
+    """Return the refusal for the first node that is not known to support the level, or None.
+
+    Kafka asks it of every controller that ever registered, and none can be unregistered. A retired
+    one must not block upgrades for ever, so here it counts only while it follows the log.
+    """
     name, level = update.name, update.level
     local = f"Local controller {command.controller_id}"
     reason = _unsupported(local, RANGES, name, level)
@@ -195,11 +199,12 @@ def _support_refusal(image: Image, command: UpdateFeatures, update: FeatureUpdat
         reason = _unsupported(f"Broker {broker.broker_id}", broker.features, name, level)
         if reason is not None:
             return reason
-    for voter in sorted({*command.voters, *image.controllers} - {command.controller_id}):
-        controller = image.controllers.get(voter)
+    observers = image.controllers.keys() & command.observers
+    for id in sorted({*command.voters, *observers} - {command.controller_id}):
+        controller = image.controllers.get(id)
         if controller is None:
-            return f"controller {voter} has not registered, and may not support this feature"
-        reason = _unsupported(f"Controller {voter}", controller.features, name, level)
+            return f"controller {id} has not registered, and may not support this feature"
+        reason = _unsupported(f"Controller {id}", controller.features, name, level)
         if reason is not None:
             return reason
     return None

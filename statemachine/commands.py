@@ -528,7 +528,9 @@ class UpdateFeatures(Command, frozen=True, kw_only=True, gc=False):
     controller_id: int
     """The active controller, which decides."""
     voters: tuple[int, ...]
-    """The controllers that must support the levels."""
+    """The controllers that must have registered and support the levels."""
+    observers: tuple[int, ...] = ()
+    """Those of them that have registered as controllers must support the levels too."""
     kraft_version: int = 0
     """The level of kraft.version, which is in no metadata record."""
     default_min_isr: int = 1

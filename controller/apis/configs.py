@@ -203,6 +203,7 @@ async def change_features(
         validate_only=validate_only,
         controller_id=node.me.id,
         voters=tuple(map(int, node.voters.sorted())),
+        observers=service.quorum.observers,
         kraft_version=controller.kraft_version,
         default_min_isr=controller.default_min_isr,
     )

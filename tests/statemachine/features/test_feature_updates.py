@@ -182,10 +182,15 @@ def test_every_voter_must_have_said_that_it_supports_it() -> None:
     message = refused(world, ("metadata.version", 25, UPGRADE), voters=(1, 2))
     assert message.endswith("Controller 2 only supports versions 7-24")
     assert update(world, ("metadata.version", 24, UPGRADE), voters=(1, 2))[0].error is Error.NONE
-    # One that registered without a vote follows the log all the same.
-    controller(world, 2, high=29)
+
+
+def test_an_observer_must_support_it_and_a_retired_controller_need_not() -> None:
+    world = World(level=21)
     controller(world, 3, high=24)
-    assert "Controller 3" in refused(world, ("metadata.version", 25, UPGRADE))
+    asked = ("metadata.version", 25, UPGRADE)
+    # A broker observes as well, and has registered as one.
+    assert "Controller 3" in refused(world, asked, observers=(3, 102))
+    assert update(world, asked, observers=(102,))[0].error is Error.NONE
 
 
 def controller(world: World, controller_id: int, *, high: int) -> None:
