@@ -39,6 +39,7 @@ IdempotencyKey = Annotated[
     Meta(description="Idempotency key: a request that is repeated with it is carried out once"),
 ]
 DryRun = Annotated[bool, Meta(description="Check the request and change nothing")]
+REPEATED_FIELD: Final = "repeated"
 Repeated = Annotated[bool, Meta(description="A request with this key was carried out before")]
 
 
@@ -306,7 +307,7 @@ def answer_type(kind: type[Request[A]]) -> type[A]:
 def json_of(answer: Struct) -> dict[str, Any]:
     """The plain values of an answer, without `repeated`, which HTTP has in a header."""
     data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
-    data.pop("repeated", None)
+    data.pop(REPEATED_FIELD, None)
     return data
 
 

@@ -24,7 +24,7 @@ from controller.apis.router import ControllerUnreachable, Router
 from controller.service import NotActive, Service
 from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.codec import build, decode_response, encode_request_body, request_schema
+from quorum.protocol.codec import build, decode_response, request_schema
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Origin
 from quorum.transport.address import Address
@@ -173,7 +173,6 @@ class Gateway:
             host=caller.host,
             listener=_LISTENER,
             message=message,
-            body=encode_request_body(ApiKey.CAPABILITY, _VERSION, message),
             has_key=bool(getattr(request, "key", "")),
         )
 

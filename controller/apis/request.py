@@ -53,7 +53,7 @@ class KafkaRequest:
     """Who asks: the client of the node that forwarded it, if one did."""
     message: Any
     body: Data = b""
-    """The bytes of the message, as they came."""
+    """The bytes of the message, as they came; empty for a request that was made here."""
     extension: Extension | None = None
     """The extension, which only our clients send."""
     envelope_id: int | None = None

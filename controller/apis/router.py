@@ -20,6 +20,7 @@ from quorum.log_events import LogEvent
 from quorum.ports import Clock
 from quorum.protocol import envelope
 from quorum.protocol.apis import ApiKey, api_name
+from quorum.protocol.codec import encode_request_body
 from quorum.protocol.envelope import Forwarded, Reason
 from quorum.protocol.errors import ErrorCode, Malformed, RequestRefused
 from quorum.transport.audit_log import REQUESTER
@@ -165,17 +166,20 @@ class Router:
         if leader == self._quorum.node.me.id:
             raise NotAnswered(f"node {leader} is about to be active", may_be_done=False)
         channel = self._peers.channel(leader, Lane.CONTROL)
+        body = bytes(request.body) or encode_request_body(
+            request.api_key, request.version, request.message
+        )
         forwarded = Forwarded(
             request.api_key,
             request.version,
             next(self._correlations) & 0x7FFF_FFFF,
             request.client_id,
             request.principal,
-            bytes(request.body),
+            body,
             request.host,
             request.door,
         )
-        body = envelope.wrap(forwarded, timeout_ms=request.timeout_ms)
+        wrapped = envelope.wrap(forwarded, timeout_ms=request.timeout_ms)
         try:
             # A time-out in the channel drops its connection, with all other requests. So the
             # channel gets more time than any request, and a request that gives up is abandoned.
@@ -183,7 +187,10 @@ class Router:
                 reply = await self._reply(
                     leader,
                     channel.call(
-                        ApiKey.ENVELOPE, body, timeout_ms=TIMEOUT_MS_MAX, version=envelope.VERSION
+                        ApiKey.ENVELOPE,
+                        wrapped,
+                        timeout_ms=TIMEOUT_MS_MAX,
+                        version=envelope.VERSION,
                     ),
                     deadline,
                 )
