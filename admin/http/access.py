@@ -12,6 +12,7 @@ import re
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from aiohttp import web
@@ -69,8 +70,9 @@ class Access:
         if len(given) != 1:
             raise Problem(400, "Invalid Host", "give one Host header")
         name = host_in(given[0])
-        known = self.known_hosts | LOCAL_HOSTS | {_local_host(request)}
-        if name is None or name not in known:
+        if name is None or not (
+            name in LOCAL_HOSTS or name in self.known_hosts or name == _local_host(request)
+        ):
             self._refuse(request, "its Host is none of this node")
             raise Problem(
                 421,
@@ -146,6 +148,7 @@ def host_in(authority: str) -> str | None:
     return normal_host(found[1] or found[2])
 
 
+@lru_cache(maxsize=256)
 def normal_host(host: str) -> str:
     """The one form of a host that its spellings are compared in."""
     plain = host.lower().rstrip(".").partition("%")[0]

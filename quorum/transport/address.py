@@ -7,6 +7,7 @@ import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from quorum.core.limits import PORT_MAX
@@ -85,6 +86,7 @@ def host_of_peer(peername: object) -> str:
             return ""
 
 
+@lru_cache(maxsize=1_024)
 def network_of(host: str) -> str:
     """The address that counts for limits per address: an IPv6 address stands for its /64."""
     try:
