@@ -3,6 +3,7 @@
 It never holds fixtures of a single package; those live beside the tests that use them.
 """
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +69,13 @@ class _ByModule(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
     """Distribute the tests as `_ByModule` says."""
     return _ByModule(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Keep collections from looking at thousands of tests each time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
