@@ -13,6 +13,9 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
+# Until all tests are collected: next to nothing of them is ever garbage.
+gc.disable()
+
 pytest.register_assert_rewrite("tests.support")
 
 # E402 would be right elsewhere: the assertions of a module are rewritten before its import.
@@ -73,9 +76,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 
 def pytest_collection_finish() -> None:
     """Keep collections from looking at thousands of tests each time."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
