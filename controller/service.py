@@ -7,7 +7,7 @@ state has its offset.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -210,14 +210,14 @@ class Service:
                 raise self._not_active(Unavailable.NOT_ACTIVE)
         node = self.quorum.node
         replicas, target = node.replicas(), node.target_voters
-        voters = tuple([self._replica(each) for each in replicas if each.voter])
+        voters = self._replicas(each for each in replicas if each.voter)
         return QuorumDescription(
             cluster_id=self.cluster_id or "",
             leader_id=self.leader_id,
             leader_epoch=node.epoch,
             high_watermark=node.high_watermark or 0,
             voters=voters or tuple([self._unheard(each) for each in node.voters]),
-            observers=tuple([self._replica(each) for each in replicas if not each.voter]),
+            observers=self._replicas(each for each in replicas if not each.voter),
             addresses=self._listeners(),
             target_voters=None if target is None else tuple([each.id for each in target]),
             waits_for=None if node.voter_change_wait is None else str(node.voter_change_wait),
@@ -455,15 +455,26 @@ class Service:
             key, log_end = me.me, me.log_end.offset
         return ReplicaInfo(id=voter.id, directory_id=key.directory_id, log_end_offset=log_end)
 
-    def _replica(self, progress: ReplicaProgress) -> ReplicaInfo:
-        to_wall_ms = self.quorum.to_wall_ms
-        now_ms, is_leader = self.quorum.now_wall_ms, progress.replica == self.quorum.node.me
-        return ReplicaInfo(
-            id=progress.replica.id,
-            directory_id=progress.replica.directory_id,
-            log_end_offset=UNKNOWN if progress.log_end is None else progress.log_end,
-            last_fetch_ms=now_ms if is_leader else to_wall_ms(progress.last_fetch_ms),
-            last_caught_up_ms=now_ms if is_leader else to_wall_ms(progress.last_caught_up_ms),
+    def _replicas(self, progresses: Iterable[ReplicaProgress]) -> tuple[ReplicaInfo, ...]:
+        """Describe replicas by the progress that this node, the leader, knows of them."""
+        me, now_ms, shift_ms = self.quorum.node.me, self.quorum.now_ms, self.quorum.wall_shift_ms
+
+        def wall_ms(progress: ReplicaProgress, last_ms: int | None) -> int:
+            if progress.replica == me:
+                return now_ms + shift_ms
+            return UNKNOWN if last_ms is None else last_ms + shift_ms
+
+        return tuple(
+            [
+                ReplicaInfo(
+                    id=each.replica.id,
+                    directory_id=each.replica.directory_id,
+                    log_end_offset=UNKNOWN if each.log_end is None else each.log_end,
+                    last_fetch_ms=wall_ms(each, each.last_fetch_ms),
+                    last_caught_up_ms=wall_ms(each, each.last_caught_up_ms),
+                )
+                for each in progresses
+            ]
         )
 
 

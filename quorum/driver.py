@@ -131,11 +131,10 @@ class Quorum:
         """The wall-clock time, for people and for records; no decision depends on it."""
         return self._wall_clock()
 
-    def to_wall_ms(self, monotonic_ms: int | None) -> int:
-        """Convert a time of the node's monotonic clock to wall-clock time; -1 if unknown."""
-        if monotonic_ms is None:
-            return -1
-        return self._wall_clock() - self._clock() + monotonic_ms
+    @property
+    def wall_shift_ms(self) -> int:
+        """The wall-clock time at 0 of the node's monotonic clock."""
+        return self._wall_clock() - self._clock()
 
     @property
     def observers(self) -> tuple[ReplicaId, ...]:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Self, TypeVar, get_args
 
 import msgspec
@@ -297,6 +298,8 @@ def unless_refused(found: T | Refusal) -> T:
     return found
 
 
+# To look at its bases takes as long as to decode a short answer.
+@cache
 def answer_type(kind: type[Request[A]]) -> type[A]:
     """The type of the answer to requests of this kind."""
     bases = kind.__orig_bases__  # type: ignore[attr-defined]
@@ -318,7 +321,8 @@ def encode(value: Struct) -> bytes:
 
 def decode_answer(kind: type[Request[A]], body: bytes) -> A:
     """The answer to a request of this kind; raises msgspec's errors."""
-    return msgspec.msgpack.decode(body, type=answer_type(kind))
+    answer: A = msgspec.msgpack.decode(body, type=answer_type(kind))
+    return answer
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()

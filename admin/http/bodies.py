@@ -27,6 +27,8 @@ if the connection has closed before the first read."""
 _ELEMENT_MARKS: Final = (b",", b"[", b"{")
 PIECE_BYTES: Final = 128 * 1024
 """aiohttp waits for the client behind each 64 KiB that are written."""
+SHORT_BYTES: Final = 32 * 1024
+"""A response that leaves with its headers at once if nothing else waits to be sent."""
 
 
 @web.middleware
@@ -52,9 +54,14 @@ async def _sent(
     limits = request.app[LIMITS]
     seconds = limits.response_ms / 1_000 + size / limits.response_bytes_per_s_min
     try:
-        async with asyncio.timeout(seconds):
+        if _fits(request, size):
+            # It is written without a wait, and a time limit would cost as much as the write.
             await response.prepare(request)
-            await _write(request, response)
+            await response.write_eof()
+        else:
+            async with asyncio.timeout(seconds):
+                await response.prepare(request)
+                await _write(request, response)
         await _linger(request)
     except (TimeoutError, ConnectionError):
         if request.transport is not None:
@@ -62,6 +69,14 @@ async def _sent(
     finally:
         unread.release()
     return response
+
+
+def _fits(request: web.Request, size: int) -> bool:
+    """True if nothing waits to be sent, and the response is too short to make its writer wait."""
+    transport = request.transport
+    return (
+        0 < size <= SHORT_BYTES and transport is not None and transport.get_write_buffer_size() == 0
+    )
 
 
 async def _write(request: web.Request, response: web.StreamResponse) -> None:

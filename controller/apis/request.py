@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from controller.service import AsOf
@@ -42,8 +43,7 @@ CAPABILITY_CHARACTERS_MAX: Final = 100
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaRequest:
+class KafkaRequest(Struct, frozen=True, kw_only=True):
     """A decoded request: `message` is kio's value of exactly this API and version."""
 
     api_key: ApiKey

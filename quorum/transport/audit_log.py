@@ -9,7 +9,6 @@ stranger can cause them. Requests that only read have none.
 import logging
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, Self
 
@@ -33,8 +32,7 @@ WITHOUT_EFFECT_MAX: Final = 10
 """Lines about requests of one kind without effect that a requester gets in `QUIET_MS`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Requester:
+class Requester(msgspec.Struct, frozen=True):
     """The sender of a request: the original one, if a node forwarded it."""
 
     principal: str

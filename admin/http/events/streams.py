@@ -61,10 +61,11 @@ async def streamed(request: web.Request, handler: Handler) -> web.StreamResponse
 
 def _resource_of(request: web.Request) -> Resource | None:
     route = request.match_info.route.resource
-    accepted = [
-        each.partition(";")[0].strip() for each in request.headers.get("Accept", "").split(",")
-    ]
-    if request.method != "GET" or route is None or EVENT_STREAM not in accepted:
+    accept = request.headers.get("Accept", "")
+    # Most requests ask for no stream, and need no list.
+    if request.method != "GET" or route is None or EVENT_STREAM not in accept:
+        return None
+    if EVENT_STREAM not in [each.partition(";")[0].strip() for each in accept.split(",")]:
         return None
     return RESOURCES.get(route.canonical.rstrip("/"))
 

@@ -207,8 +207,7 @@ async def test_a_caller_waits_for_a_leader_no_longer_than_requested() -> None:
 async def test_moments_of_the_node_are_shown_by_the_time_of_day() -> None:
     async with Trio(stands=False) as trio:
         quorum = trio[1].quorum
-        assert quorum.to_wall_ms(None) == -1
-        assert abs(quorum.to_wall_ms(0) - WALL_MS) <= 1
+        assert abs(quorum.wall_shift_ms - WALL_MS) <= 1
 
 
 def has_acknowledged(replica: Replica, end: Offset) -> bool:
