@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from admin.backup.manifest import BackupError
-from admin.backup.metadata_source import FETCH_BYTES, Elsewhere, Part, Records
+from admin.client.metadata_source import FETCH_BYTES, Elsewhere, Part, Records
 from admin.tools.founding import FolderBusy, locked_folder
 from admin.tools.recover.survivors import RecoverError, Survivor, read
 from quorum.core.limits import SNAPSHOT_CHUNK_BYTES_MAX

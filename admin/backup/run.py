@@ -29,14 +29,14 @@ from admin.backup.manifest import (
     taken_ms_of,
     written_ms,
 )
-from admin.backup.metadata_source import (
+from admin.backup.storage import Storage, Writer, backup_ids, read_manifest
+from admin.client.metadata_source import (
     PAUSE_SECONDS,
     Elsewhere,
     Records,
     SnapshotGone,
     Source,
 )
-from admin.backup.storage import Storage, Writer, backup_ids, read_manifest
 from quorum.clocks import monotonic_ms
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
 from quorum.log.checkpoint import CheckpointCheck

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from admin.backup.manifest import Manifest
-    from admin.backup.metadata_source import Source
     from admin.backup.run import Outcome, Retention
     from admin.backup.schedule import Schedule
     from admin.backup.verification import Verified
     from admin.cli.output import Columns
     from admin.client.admin_client import AdminClient
+    from admin.client.metadata_source import Source
     from quorum.transport.address import Address
 
 EVERY_MS_MIN: Final = 1_000
@@ -215,8 +215,8 @@ async def _source(target: Target, folder: Path | None) -> "AsyncIterator[Source]
         with folder_source(folder) as source:
             yield source
         return
-    from admin.backup.metadata_source import MetadataSource
     from admin.client.channels import Channels
+    from admin.client.metadata_source import MetadataSource
     from admin.faults import AdminError
 
     async with target.client() as client:

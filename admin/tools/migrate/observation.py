@@ -14,6 +14,7 @@ from admin.client.admin_client import OF_FILE, AdminClient, read_features
 from admin.client.channels import Channels, Fill, NoResponse, details_in
 from admin.client.cluster import describe_quorum
 from admin.client.command_config import NO_CONFIG, ClientConfig
+from admin.client.metadata_source import MetadataSource
 from admin.client.retrying_client import anonymous_discovery
 from admin.faults import AdminError, Incompatible
 from admin.monitoring.health_rules import Member
@@ -205,13 +206,22 @@ class Cluster:
 
     async def _read_log(self, quorum: QuorumState) -> tuple[History, int]:
         if self._reader is None:
+            if quorum.cluster_id is None:
+                raise AdminError("the cluster has no id yet: it has not been founded")
             voters = [each.address for each in quorum.voters if each.address is not None]
             leader = quorum.leader
             # The leader first: it need not be looked for.
             if leader is not None and leader.address is not None:
                 voters.insert(0, leader.address)
-            reader = LogReader(tuple(dict.fromkeys((*voters, *self.kafkas))), self._config.security)
-            self._reader = await self._contexts.enter_async_context(reader)
+            channels = Channels(CLIENT_ID, self._config.security)
+            self._contexts.push_async_callback(channels.close)
+            source = MetadataSource(
+                channels,
+                tuple(dict.fromkeys((*voters, *self.kafkas))),
+                cluster_id=quorum.cluster_id,
+                patience_ms=self._timeout_ms,
+            )
+            self._reader = LogReader(source)
         return await self._reader.catch_up(), self._reader.bytes_read
 
     async def brokers(self, quorum: QuorumState) -> tuple[BrokerState, ...]:

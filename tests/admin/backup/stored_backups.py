@@ -8,10 +8,10 @@ from click.testing import CliRunner, Result
 
 from admin.backup.folder_source import folder_source
 from admin.backup.folder_storage import FolderStorage
-from admin.backup.metadata_source import Elsewhere, Part, Records, Source
 from admin.backup.run import Outcome, Pace, Retention, back_up
 from admin.backup.storage import Storage
 from admin.cli.main import load
+from admin.client.metadata_source import Elsewhere, Part, Records, Source
 from quorum.core.vocabulary import OffsetAndEpoch
 
 TAKEN_MS = 1_795_300_000_000

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from admin.backup.folder_storage import FolderStorage
-from admin.backup.manifest import BackupError
-from admin.backup.metadata_source import MetadataSource
 from admin.backup.run import Outcome, Pace, Retention, back_up
 from admin.backup.storage import find_manifest
 from admin.backup.verification import verify
 from admin.client.channels import Channels
+from admin.client.metadata_source import MetadataSource
+from admin.faults import AdminError, Unreachable
 from quorum.core.limits import EPOCH_MAX
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.transport.address import Address
@@ -108,14 +108,14 @@ async def test_snapshots_of_the_leader_are_taken(tmp_path: Path) -> None:
 
 async def test_without_a_leader_a_backup_says_so_in_time(tmp_path: Path) -> None:
     async with controllers(tmp_path, 1, voters=(2, 3), kraft_version=1) as nodes:
-        with pytest.raises(BackupError, match="no leader served the metadata log for 300 ms"):
+        with pytest.raises(Unreachable, match="no leader served the metadata log for 300 ms"):
             await backed_up(tmp_path / "to", nodes[1].address, patience_ms=300)
     assert not list((tmp_path / "to").glob("*.json"))
 
 
 async def test_another_cluster_is_told_apart(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node:
-        with pytest.raises(BackupError, match="is not of cluster AAAAAAAAQACAAAAAAAAAAA"):
+        with pytest.raises(AdminError, match="is not of cluster AAAAAAAAQACAAAAAAAAAAA"):
             await backed_up(tmp_path / "to", node.address, cluster_id="AAAAAAAAQACAAAAAAAAAAA")
 
 
@@ -126,14 +126,14 @@ async def test_a_cluster_whose_epochs_began_again_needs_another_place(tmp_path: 
         places = [node.address]
         source = MetadataSource(channels, places, cluster_id=CLUSTER_ID, patience_ms=300)
         for epoch in (100, EPOCH_MAX):
-            with pytest.raises(BackupError, match="begin again, name another place with --to"):
+            with pytest.raises(AdminError, match="begin again, name another place with --to"):
                 await source.fetch(OffsetAndEpoch(Epoch(epoch), Offset(3)))
         await channels.close()
 
 
 async def test_the_right_to_act_for_the_cluster_is_asked_for(tmp_path: Path) -> None:
     async with a_controller(tmp_path, authorizer=AuthorizerConfig()) as node:
-        with pytest.raises(BackupError, match="needs CLUSTER_ACTION on the cluster"):
+        with pytest.raises(AdminError, match="needs CLUSTER_ACTION on the cluster"):
             await backed_up(tmp_path / "to", node.address)
 
 

@@ -9,10 +9,10 @@ import pytest
 from admin.backup import run
 from admin.backup.folder_storage import FolderStorage
 from admin.backup.manifest import BackupError, log_name
-from admin.backup.metadata_source import Elsewhere, Part, Records
 from admin.backup.run import Retention
 from admin.backup.storage import Writer, backup_ids, find_manifest
 from admin.backup.verification import Verified, verify
+from admin.client.metadata_source import Elsewhere, Part, Records
 from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.persistent_state import LOG_FOLDER

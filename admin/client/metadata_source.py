@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from admin.backup.manifest import BackupError
 from admin.client.channels import Channels, NoResponse
-from admin.faults import Incompatible
+from admin.faults import AdminError, Incompatible, Unreachable
 from quorum.clocks import monotonic_ms
 from quorum.core.limits import SNAPSHOT_CHUNK_BYTES_MAX
 from quorum.core.messages import (
@@ -133,9 +132,9 @@ class MetadataSource:
                     max_bytes=FETCH_BYTES,
                 )
             )
-        except BackupError as error:
+        except Unreachable as error:
             if 0 < self._epoch < end.epoch:
-                raise BackupError(f"{error}; {_EPOCHS_FELL}") from error
+                raise AdminError(f"{error}; {_EPOCHS_FELL}") from error
             raise
         response = answer.response
         assert isinstance(response, FetchResponse)
@@ -145,7 +144,7 @@ class MetadataSource:
             # An epoch far above its own is none to our nodes.
             fell = response.error is Error.INVALID_REQUEST and self._epoch < end.epoch
             more = f"; {_EPOCHS_FELL}" if fell else ""
-            raise BackupError(f"the log cannot be fetched from {end}: {response.error}{more}")
+            raise AdminError(f"the log cannot be fetched from {end}: {response.error}{more}")
         return Records(answer.records, response.high_watermark)
 
     async def fetch_snapshot(self, id_: OffsetAndEpoch, position: int) -> Part:
@@ -167,16 +166,16 @@ class MetadataSource:
         ):
             raise SnapshotGone
         if response.error:
-            raise BackupError(f"snapshot {id_} cannot be fetched: {response.error}")
+            raise AdminError(f"snapshot {id_} cannot be fetched: {response.error}")
         if response.position != position or not answer.records:
-            raise BackupError(
+            raise AdminError(
                 f"snapshot {id_}: {len(answer.records)} bytes came from {response.position} on, "
                 f"asked for was what follows on byte {position}"
             )
         return Part(answer.records, response.size_bytes)
 
     async def _ask(self, make: Callable[[Epoch], _Request]) -> RaftResponse:
-        """Ask the leader, wherever it is; raises `AdminError` when the patience is at an end."""
+        """Ask the leader, wherever it is; raises `Unreachable` when the patience is at an end."""
         deadline_ms = monotonic_ms() + self._patience_ms
         redirects = 0
         while True:
@@ -199,9 +198,10 @@ class MetadataSource:
                     self._look_elsewhere()
                     problem = f"{address}: {answer.reason}"
             if monotonic_ms() >= deadline_ms:
-                raise BackupError(
+                raise Unreachable(
                     f"no leader served the metadata log for {self._patience_ms} ms; the last "
-                    f"answer: {problem}"
+                    f"answer: {problem}",
+                    may_be_done=False,
                 )
             await asyncio.sleep(PAUSE_SECONDS)
 
@@ -224,18 +224,18 @@ class MetadataSource:
         return answer
 
     def _check_refusal(self, address: Address, code: int) -> None:
-        """Raise `BackupError` for a refusal that no other moment would change."""
+        """Raise `AdminError` for a refusal that no other moment would change."""
         if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            raise BackupError(
+            raise AdminError(
                 f"{address} refuses to hand out the metadata log: the principal of this client "
                 "needs CLUSTER_ACTION on the cluster. Allow it with `metaquorum acls add --cluster "
                 "--operation CLUSTER_ACTION --allow-principal User:NAME`, and give its "
                 "credentials by --command-config"
             )
         if code == ErrorCode.INCONSISTENT_CLUSTER_ID:
-            raise BackupError(f"{address} is not of cluster {self.cluster_id}: correct the address")
+            raise AdminError(f"{address} is not of cluster {self.cluster_id}: correct the address")
         if code in _NO_CONTROLLER:
-            raise BackupError(
+            raise AdminError(
                 f"{address} has no metadata log to give, as brokers have none: name controllers "
                 "with --bootstrap-controller"
             )
