@@ -28,7 +28,7 @@ _KEY: Final = (*_PARTITION, "number")
 _STEP: Final = (*_KEY, "step")
 
 
-def topics(records: DataFrame, holes: Holes = NONE) -> DataFrame:
+def topics(records: DataFrame, holes: Holes) -> DataFrame:
     """The name and the deletion of each topic: `topic_id`, `topic`, `gone_ms`, `gone_segment`."""
     is_made = F.col("type") == "TopicRecord"
     is_gone = F.col("type") == "RemoveTopicRecord"

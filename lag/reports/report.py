@@ -363,7 +363,7 @@ def _of_records(said: _Said, scope: Scope, keep: Keep) -> dict[str, DataFrame | 
     limits = (row for row in few if row["topic"] is None)
     needed = planned_steps.column(planned_steps.limits_in_force(limits, hidden))
     keep(history)
-    named = keep(moves.topics(records))
+    named = keep(moves.topics(records, hidden))
     stepped = keep(moves.with_steps(history))
     steps = keep(moves.steps(stepped, named))
     added = keep(moves.added(stepped, steps))

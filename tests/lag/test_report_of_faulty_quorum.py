@@ -145,7 +145,7 @@ def test_the_clock_that_is_ahead_is_named_and_by_how_much(made: Results) -> None
 def test_each_of_them_is_named_to_whoever_reads(made: Results) -> None:
     said = summary(made).splitlines()
     (dead,) = (line for line in said if line.startswith(f"{KILLED} "))
-    assert dead.split()[1] == "STOPPED"
+    assert dead.split()[1:3] == ["voter", "STOPPED"]
     (paused,) = (line for line in said if line.startswith(f"{PAUSED} "))
     assert show_clock(of(made, "replica_lag", PAUSED)["worst_at_ms"]) in paused
     (clocks,) = (line for line in said if line.startswith("Clocks: "))
