@@ -257,6 +257,7 @@ def _report(
     from lag.reports.dataframes import frame
     from lag.reports.logs import Logs
     from lag.reports.report import report
+    from lag.source.reader import INDEXED_KIND, RUNS_KIND
     from lag.source.runs import Run
     from lag.source.schemas import TABLES
 
@@ -269,7 +270,8 @@ def _report(
     logs = Logs(
         batches=batches,
         records=records,
-        runs=[Run(**run) for run in walked.few.get("runs", ())],
+        runs=[Run(**run) for run in walked.few.get(RUNS_KIND, ())],
+        indexed=[Run(**run) for run in walked.few.get(INDEXED_KIND, ())],
         damaged=frozenset(str(row["path"]) for row in walked.few.get("problems", ())),
         read=partial(_read_picks, spark, request, folders),
         **few,

@@ -225,7 +225,8 @@ def ends(
         per_replica.setdefault(span.replica, []).append(span)
     found = {}
     for replica, own in per_replica.items():
-        log_end, shared_end = max(span.end for span in own), log.shared[replica]
+        shared_end = log.shared[replica]
+        log_end = max(shared_end, *(span.end for span in own))
         behind = log.end - shared_end
         since_ms = appended_ms.get(shared_end) if behind else None
         row = {

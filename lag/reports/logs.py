@@ -54,6 +54,8 @@ class Logs:
     replicas: DataFrame
     runs: Sequence[Run] | None = None
     """The runs of all copies; None if they are to be made from the batches."""
+    indexed: Sequence[Run] = ()
+    """The runs of logs without segments, by their indexes of append times."""
     damaged: frozenset[str] = frozenset()
     """The paths of files that could not be read completely."""
     read: "Callable[[str, Sequence[Pick]], DataFrame] | None" = None

@@ -65,7 +65,7 @@ def merged(
 ) -> MergedLogs | None:
     """Merge the copies; None if none holds a batch. `batches` are packs."""
     found = believed(logs.runs(batches) if tables.runs is None else tables.runs)
-    log = merge(found, replicas, tables.damaged)
+    log = merge(found, replicas, tables.damaged, tables.indexed)
     if log is None:
         return None
     in_place = [*found.runs, *(set(found.unconfirmed) - set(log.misplaced))]

@@ -97,12 +97,15 @@ class QuorumLog:
 
 
 def merge(
-    found: Believed, replicas: Sequence[Mapping[str, Any]], damaged: frozenset[str] = frozenset()
+    found: Believed,
+    replicas: Sequence[Mapping[str, Any]],
+    damaged: frozenset[str] = frozenset(),
+    indexed: Iterable[Run] = (),
 ) -> QuorumLog | None:
     """Put the quorum's log together; None if no copy holds a batch.
 
     `replicas` are rows of the table of that name; `damaged` has the paths of files that could not
-    be read completely, for snapshots.
+    be read completely, for snapshots. `indexed` are the runs that logs without segments had.
     """
     if not found.runs:
         return None
@@ -122,15 +125,20 @@ def merge(
         )
         for row in replicas
     }
+    lost = {
+        replica: list(_lost(each, shared[replica], own.get(replica, 0)))
+        for replica, each in held.items()
+    }
+    for replica, first, until in _of_indexes(indexed, pieces):
+        if replica not in runs:
+            begins = first if first <= own.get(replica, 0) else 0
+            shared[replica], lost[replica] = until, [(begins, until)]
     return QuorumLog(
         pieces,
         holes,
         end,
         shared,
-        {
-            replica: list(_lost(each, shared[replica], own.get(replica, 0)))
-            for replica, each in held.items()
-        },
+        lost,
         (*found.doubted, *unconfirmed),
         found.unread,
         frozenset(_undecided(runs, shared, holes)),
@@ -291,6 +299,15 @@ def _lost(runs: Iterable[Run], shared: int, snapshot_end: int) -> Iterator[Range
     held = offset_ranges.union((run.first, run.end) for run in runs)
     begins = held[0][0]
     return offset_ranges.without(0 if snapshot_end < begins else begins, shared, held)
+
+
+def _of_indexes(indexed: Iterable[Run], pieces: Iterable[Piece]) -> Iterator[tuple[str, int, int]]:
+    """Each log that is gone, with the offsets [first, end) that it shared with the quorum's."""
+    ends = {piece.epoch: piece.end for piece in pieces}
+    for replica, own in _by_replica(indexed).items():
+        end = max(min(run.end, ends.get(run.epoch, 0)) for run in own)
+        if end > own[0].first:
+            yield replica, own[0].first, end
 
 
 def _undecided(

@@ -135,6 +135,20 @@ def check_index(path: str, base: int) -> IndexCheck:
     return IndexCheck(end, unsound)
 
 
+def epochs_of(path: str, base: int) -> Iterator[tuple[int, int]]:
+    """The known epochs of a whole index in order, each with the end of its last records.
+
+    An index that cannot be read has none.
+    """
+    found: dict[int, int] = {}
+    with suppress(OSError, FileDamaged), opened(Path(path), os.O_RDONLY | os.O_CLOEXEC) as fd:
+        for block in _blocks(fd, path, 0, base):
+            is_known = block.epochs != UNKNOWN
+            epochs, ends = block.epochs[is_known], block.ends[is_known]
+            found |= dict(zip(epochs.tolist(), ends.tolist(), strict=True))
+    yield from sorted(found.items())
+
+
 def _place(fd: int, size_bytes: int, base: int, first: int) -> tuple[int, int]:
     """The number of the first entry that may cover this record, and the end offset before it.
 

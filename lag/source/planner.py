@@ -245,5 +245,5 @@ def _replica(log: LogFolder) -> ReplicaFolder:
         segments=tuple(segment.path for segment in log.segments),
         sizes=tuple(segment.size_bytes for segment in log.segments),
         snapshots=log.snapshots,
-        has_append_times=bool(log.indexes),
+        indexes=log.indexes,
     )

@@ -25,7 +25,7 @@ from lag.source.byte_ranges import ValidBatches
 from lag.source.options import Options
 from lag.source.problems import APPEND_TIMES, SNAPSHOT, UNREADABLE, Problem
 from lag.source.record_rows import RECORDS_AT_ONCE, RecordRows, control_rows
-from lag.source.replicas import replica_row
+from lag.source.replicas import indexed_runs, replica_row
 from lag.source.runs import Run, joined, runs_of
 from lag.source.scan import (
     BatchRun,
@@ -106,6 +106,7 @@ def _index_problems(part: Slice, end: int) -> Iterator[Problem]:
 
 BATCHES_KIND: Final = "batches"
 RUNS_KIND: Final = "runs"
+INDEXED_KIND: Final = "indexed"
 Row = dict[str, Any]
 
 
@@ -117,7 +118,10 @@ def read_runs(task: Task, options: Options) -> Iterator[Any]:
             yield rows_batch(options.shown, rows)
         case ReplicaFolder():
             row = replica_row(task, options.settle_ms)
-            yield rows_batch(options.shown, [_walk_row("replicas", task.replica, row)])
+            runs = (
+                _walk_row(INDEXED_KIND, task.replica, it._asdict()) for it in indexed_runs(task)
+            )
+            yield rows_batch(options.shown, [_walk_row("replicas", task.replica, row), *runs])
         case Slice() if task.is_borrowed:
             yield from _walk_borrowed(task, options)
         case Slice():

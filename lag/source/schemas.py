@@ -413,8 +413,8 @@ WALK: Final = Table(
             "kind",
             STRING,
             (
-                "replicas, problems, epochs, assignments, runs (lag.source.runs) or batches (many "
-                "in one row)"
+                "replicas, problems, epochs, assignments, runs (lag.source.runs), indexed (runs of "
+                "a log without segments, by its indexes) or batches (many in one row)"
             ),
         ),
         _REPLICA,

@@ -127,7 +127,7 @@ class ReplicaFolder:
     segments: tuple[str, ...]
     sizes: tuple[int, ...]
     snapshots: tuple[str, ...]
-    has_append_times: bool
+    indexes: tuple[str, ...]
 
 
 Task = Slice | Mark | FoundProblems | ReplicaFolder

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
+from quorum.log.append_times import UNKNOWN
 from tests.lag.small_quorum import Copy, Made
 
 
@@ -135,6 +136,19 @@ class Hurt:
         low = file.at(batch)
         high = low + len(batch.data)
         return file.is_there and high <= file.size and file.content[low:high] == batch.data
+
+    def indexed(self, name: int) -> list[Made]:
+        """The batches of a copy of which only its indexes are left."""
+        files = self.files[name]
+        if any(file.is_there and file.size for file in files):
+            return []
+        return [
+            batch
+            for file in files
+            if file.has_index
+            for batch in file.batches
+            if UNKNOWN not in (batch.entry[0], batch.entry[2])
+        ]
 
     def reached(self, name: int) -> list[Made]:
         """The batches of a copy up to where its files end, whatever was done to them before."""

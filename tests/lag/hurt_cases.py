@@ -42,7 +42,8 @@ class HurtCase:
         """The twins' account of what is left."""
         reached = [self.hurt.reached(name) for name in self.hurt.files]
         best = max(reached, key=lambda own: (own[-1].epoch, own[-1].end) if own else (0, 0))
-        return HurtQuorum(slow_hurt.replicas(self.hurt), end=best[-1].end)
+        left, damaged = slow_hurt.replicas(self.hurt), slow_hurt.unread(self.hurt)
+        return HurtQuorum(left, end=best[-1].end, unread=damaged)
 
     @property
     def left(self) -> int:
@@ -54,8 +55,9 @@ class HurtCase:
         """The copies without damage."""
         found = []
         for name, copy in self.hurt.copies.items():
-            own: list[Made] = [each for each in self.hurt.reached(name) if each.end <= self.left]
-            if own and self.hurt.intact(name):
+            reached = self.hurt.reached(name) or self.hurt.indexed(name)
+            own: list[Made] = [each for each in reached if each.end <= self.left]
+            if own and (self.hurt.intact(name) or self.hurt.indexed(name)):
                 found.append(Copy(name, own, [own], copy.is_timed, copy.meta))
         return found
 

@@ -22,7 +22,8 @@ def merged(root: Path, **options: Any) -> QuorumLog | None:
     walked = handmade_logs.rows(root, "walk", **options)
     runs = [Run(**json.loads(row["said"])) for row in walked if row["kind"] == "runs"]
     replicas = [json.loads(row["said"]) for row in walked if row["kind"] == "replicas"]
-    return merge(believed(runs), replicas)
+    indexed = [Run(**json.loads(row["said"])) for row in walked if row["kind"] == "indexed"]
+    return merge(believed(runs), replicas, indexed=indexed)
 
 
 def provable(copies: Sequence[Sequence[Made]]) -> set[tuple[int, int]]:
@@ -70,3 +71,20 @@ def test_the_log_has_what_is_left_and_provable_and_nothing_else(seed: int, tmp_p
             at = held[at].end
         assert at == piece.end
     assert provable(list(intact.values())) & {each.key for each in truth} <= found, hurt.deeds
+
+
+def test_the_indexes_of_a_log_without_segments_tell_what_it_had(tmp_path: Path) -> None:
+    quorum = SmallQuorum(random.Random(3))
+    hurt = Hurt.of(quorum.copies, tmp_path)
+    best = max(quorum.copies, key=lambda copy: copy.last)
+    (gone, *_) = (copy for copy in quorum.copies if copy.is_timed and copy is not best)
+    for file in hurt.files[gone.name]:
+        hurt.lose(file, with_index=False)
+    hurt.apply()
+    log = merged(tmp_path)
+    assert log is not None
+    known = {each.key for each in best.batches}
+    end = max(each.end for each in gone.batches if each.key in known)
+    assert end > 0
+    assert log.shared[str(gone.name)] == end
+    assert log.lost[str(gone.name)] == [(0, end)]

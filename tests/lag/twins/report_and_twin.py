@@ -117,6 +117,7 @@ def logs_of(spark: Any, root: Path) -> Logs:
         batches=frame("walk", packs).select("replica", "chunk", "rows"),
         records=frame("packs", rows(root, "packs", **OPTIONS["packs"])),
         runs=[Run(**run) for run in said.get("runs", [])],
+        indexed=[Run(**run) for run in said.get("indexed", [])],
         damaged=frozenset(str(row["path"]) for row in said.get("problems", [])),
         read=picked,
         **{name: frame(name, said.get(name, [])) for name in small},

@@ -32,8 +32,19 @@ def replicas(hurt: Hurt) -> list[SlowReplica]:
         for batch, is_intact, has_index in hurt.batches(name):
             parts[is_intact].append(_held(batch, has_index=has_index))
         directory = hurt.copies[name].meta.get("directory.id")
-        found.append(SlowReplica(str(name), name, directory, parts[True], parts[False]))
-    return [each for each in found if each.batches]
+        indexed = [_held(batch, has_index=True) for batch in hurt.indexed(name)]
+        found.append(SlowReplica(str(name), name, directory, parts[True], parts[False], indexed))
+    return [each for each in found if each.batches or each.indexed]
+
+
+def unread(hurt: Hurt) -> frozenset[tuple[str, int]]:
+    """The replicas whose files have damaged batches, each with their epochs."""
+    return frozenset(
+        (str(name), batch.epoch)
+        for name in hurt.files
+        for batch in hurt.reached(name)
+        if batch not in hurt.intact(name)
+    )
 
 
 def _held(batch: Made, *, has_index: bool) -> SlowHeld:
@@ -126,9 +137,17 @@ class HurtQuorum(SlowQuorum):
     def once(self, replica: SlowReplica) -> list[SlowHeld]:
         """What it lost before the end of its log, as far as that is left elsewhere."""
         known = {_key(each) for each in self.log}
-        own = [each for each in replica.batches if _key(each) in known]
-        end = own[-1].end if own else 0
+        end = self._shared_end(replica)
         return [each for each in replica.lost if each.offset < end and _key(each) in known]
+
+    def _shared_end(self, replica: SlowReplica) -> int:
+        """The offset up to which its log is the quorum's, by its files, or by its indexes."""
+        known = {_key(each) for each in self.log}
+        ends = [each.end for each in replica.batches if _key(each) in known]
+        if replica.indexed:
+            last = {each.epoch: each.end for each in self.log}
+            ends = [min(each.end, last.get(each.epoch, 0)) for each in replica.indexed]
+        return max(ends, default=0)
 
     @cached_property
     def slow_log(self) -> SlowLog:
@@ -137,7 +156,7 @@ class HurtQuorum(SlowQuorum):
     def lost(self, replica: SlowReplica) -> int:
         """The records before the end of its log that its files lack."""
         shared = [each for each in self.shared(replica) if each in replica.batches]
-        return shared[-1].end - sum(each.end - each.offset for each in shared)
+        return self._shared_end(replica) - sum(each.end - each.offset for each in shared)
 
     def is_undecided(self, replica: SlowReplica) -> bool:
         """True if it holds something in a hole."""
@@ -150,20 +169,23 @@ class HurtQuorum(SlowQuorum):
     def ends(self, end_ms: int) -> Iterator[Row]:
         """The columns of `replica_lag` about the end of each log."""
         for replica in self.logs:
-            own = [each for each in self.shared(replica) if each in replica.batches]
-            shared = own[-1].end if own else 0
+            held = replica.batches or self.once(replica)
+            if not held:
+                continue
+            shared = self._shared_end(replica)
+            log_end = max(shared, held[-1].end)
             behind = self.end - shared
             since = [each.at_ms for each in self.log if each.offset == shared]
             since_ms = since[0] if since and behind else None
-            lost = self.lost(replica) if own else 0
+            lost = self.lost(replica)
             lag_ms = None if since_ms is None else max(0, end_ms - since_ms)
             row: Row = {
                 "replica": replica.name,
-                "log_end": replica.batches[-1].end,
-                "last_epoch": replica.batches[-1].epoch,
+                "log_end": log_end,
+                "last_epoch": held[-1].epoch,
                 "records_behind": behind + lost,
                 "records_lost": lost,
-                "records_diverging": replica.batches[-1].end - shared,
+                "records_diverging": log_end - shared,
                 "waits_since_ms": since_ms,
                 "last_append_ms": self.last_append_ms(replica),
                 "lag_ms": lag_ms if behind else 0,
@@ -242,15 +264,14 @@ class HurtQuorum(SlowQuorum):
         if own is None:
             return ended
         later = [each for each in self.shared(own) if each.epoch > epoch]
-        hidden = [each for each in own.lost if each.epoch > epoch and each not in self.once(own)]
-        if ended == "gone" and hidden and own.name in self.reached:
+        if ended == "gone" and any(it[0] == own.name and it[1] > epoch for it in self.unread):
             return "unknown"
         if ended == "away" and later and later[0] not in own.batches:
             return ended if later[0].here_ms is not None else "unknown"
         return ended
 
-    reached: frozenset[str] = frozenset()
-    """Replicas whose files end with damaged batches."""
+    unread: frozenset[tuple[str, int]] = frozenset()
+    """Replicas with damaged batches, and the epochs of these."""
 
     # Voters.
 

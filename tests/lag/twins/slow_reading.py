@@ -44,6 +44,8 @@ class SlowReplica:
     batches: Sequence[SlowHeld]
     lost: Sequence[SlowHeld] = ()
     """What it held before its files were hurt."""
+    indexed: Sequence[SlowHeld] = ()
+    """Of that what its indexes of append times tell, if all its segments are gone."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Reports of hurt logs: nothing false beside the report of the sound logs, and what a twin says."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -9,15 +8,17 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
+from tests.lag.damage import Hurt
 from tests.lag.false_statements import false_statements, missing, unnamed
-from tests.lag.hurt_cases import HurtCase, hurt_case
+from tests.lag.hurt_cases import HurtCase, hurt_case, quorum_of
 from tests.lag.row_differences import differences
 from tests.lag.twins import slow_holes, slow_reading
 from tests.lag.twins.report_and_twin import WINDOW_MS, Rows, collected, logs_of
 from tests.lag.twins.slow_quorum import SlowTime
 
-CASES: Final = range(4)
-MANY: Final = range(1_000, 1_000 + int(os.environ.get("HURT_CASES", "500")))
+MANY: Final = range(500)
+FEW: Final = (3,)
+"""Those that are not left to `make long`."""
 OF_MOVE: Final = ("topic_id", "partition", "number")
 _sound: dict[tuple[Any, ...], dict[str, Rows]] = {}
 
@@ -85,7 +86,32 @@ def check(spark: Any, number: int, root: Path) -> tuple[HurtCase, list[str]]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("number", CASES)
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(each, marks=[] if each in FEW else [pytest.mark.long]) for each in MANY],
+)
 def test_a_report_of_hurt_logs_says_nothing_false(plain: Any, number: int, tmp_path: Path) -> None:
     case, found = check(plain, number, tmp_path)
     assert found == [], case.hurt.deeds
+
+
+@pytest.mark.thorough
+def test_a_replica_without_a_segment_keeps_its_history_by_its_index(
+    plain: Any, tmp_path: Path
+) -> None:
+    copies = quorum_of(1).copies((1, 2, 3))
+    best = max(copies, key=lambda copy: copy.last)
+    name = next(copy.name for copy in copies if copy.is_timed and copy is not best)
+    for copy in copies:
+        copy.segments = [copy.batches]
+    hurt = Hurt.of(copies, tmp_path / "hurt")
+    hurt.lose(hurt.files[name][0], with_index=False)
+    hurt.apply()
+    case = HurtCase(0, 1, hurt)
+    told, scope = told_of(plain, tmp_path / "hurt")
+    assert list(wrong(plain, case, told, tmp_path / "sound")) == []
+    assert list(differing(case, told, SlowTime(*scope[:3]))) == []
+    lags = [row["lag_ms"] for row in told["replication_lag"] if row["replica"] == str(name)]
+    assert None not in lags[1:]
+    (status,) = (row for row in told["status"] if row["replica"] == str(name))
+    assert status["rule"] == "damaged"
