@@ -210,7 +210,7 @@ def topics(results: Results) -> View:
 
 
 def _state(row: Row) -> str:
-    """Whether a topic exists at the end; a hole may hide that it was deleted."""
+    """The state of a topic at the end; a hole may hide that it was deleted."""
     if row["deleted_ms"] is not None:
         return "deleted"
     return "unknown" if row["hole"] else "exists"
@@ -311,7 +311,7 @@ def problems(results: Results) -> View:
 
 
 def holes(results: Results) -> TableView:
-    """What no copy has."""
+    """The holes: offsets that no copy has."""
     fields = [
         count("from offset", "start_offset"),
         Field("to offset", lambda row: show_count(row["end_offset"] - 1), "number"),

@@ -100,7 +100,7 @@ def _sentences(results: Results) -> Iterator[str]:
 
 
 def _holes(results: Results) -> Iterator[str]:
-    """What no copy has, and what follows from that."""
+    """The sentence about the holes."""
     rows = results.rows("holes")
     if not rows:
         return

@@ -33,7 +33,7 @@ _MAJORITY: Final = tuple(name for name in COMMITS.names if name.startswith("majo
 
 
 class Lost(NamedTuple):
-    """What is unknown of arrivals at voters."""
+    """The unknown arrivals at voters."""
 
     holes: Holes = NONE
     arrivals: Mapping[str, Sequence[Range]] = MappingProxyType({})

@@ -81,7 +81,7 @@ class _Block(NamedTuple):
 
     @property
     def said_by_index(self) -> bool | None:
-        """What the index of append times says of a single batch."""
+        """The word of the index of append times about a single batch."""
         return self.parts[0].said_by_index if self.is_lone else None
 
     @property

@@ -125,7 +125,7 @@ def holes(found: Holes, log: QuorumLog) -> list[Row]:
 
 
 def _facts(hole: Hole, log: QuorumLog) -> Iterator[str]:
-    """What each replica has in place of the hole."""
+    """The content of each replica in place of the hole."""
     kinds: dict[str, list[str]] = {}
     for replica in sorted(log.shared):
         kinds.setdefault(_kind(replica, hole, log), []).append(replica)

@@ -122,7 +122,7 @@ class _Operation:
             self._since_ms = at_ms
 
     def hide(self, hole: Hole) -> None:
-        """What happened next is lost, if it has not ended."""
+        """Note a hole in which it may have gone on."""
         if self._ended is None:
             self._within.append(hole)
 

@@ -345,7 +345,7 @@ def _roles(
 
 
 def _lost(copies: MergedLogs, known: _Known, hidden: Holes) -> commits.Lost:
-    """What is unknown of arrivals at voters."""
+    """The unknown arrivals at voters."""
     timed = {span.replica for span in known.spans if span.timed}
     arrived = {name: ranges for name, ranges in copies.unknown.items() if name in timed and ranges}
     if not hidden:

@@ -61,7 +61,7 @@ def replica_row(task: ReplicaFolder, settle_ms: int) -> dict[str, Any]:
 
 
 def indexed_runs(task: ReplicaFolder) -> Iterator[Run]:
-    """What a log had of each epoch, by its indexes of append times, if all its segments are gone.
+    """The part of each epoch that a log had, by its indexes, if all its segments are gone.
 
     There are no batches in these runs.
     """

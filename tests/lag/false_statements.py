@@ -1,4 +1,4 @@
-"""What a report of hurt logs says that the report of the sound logs does not.
+"""The statements of a report of hurt logs that the report of the sound logs does not make.
 
 A value that is null, or "unknown", says nothing. What a replica's own files lack is its own matter.
 """
@@ -115,7 +115,7 @@ def _of_moves(told: Tables, true: Tables) -> Iterator[str]:
 
 
 def missing(told: Tables, true: Tables) -> Iterator[str]:
-    """What the report does not say although no record is lost, apart from what files lack."""
+    """The omissions of a report although no record is lost, apart from what files lack."""
     for table, key in (*KEYS.items(), *((name, ()) for name in ("moves", "move_steps"))):
         rows = {_name(row, key): row for row in told[table]}
         for row in true[table]:

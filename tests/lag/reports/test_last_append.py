@@ -1,5 +1,9 @@
 """The time of a replica's last append, from which its silence is counted."""
 
+import pytest
+
+pytest.importorskip("numpy", reason="the extra spark is not installed")
+
 from lag.reports.clocks import EpochPart
 from lag.reports.contradictions import Believed
 from lag.reports.epochs import Span

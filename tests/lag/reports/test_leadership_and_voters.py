@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("numpy", reason="the extra spark is not installed")
+
 from lag.reports.clocks import EpochPart
 from lag.reports.contradictions import Believed
 from lag.reports.epochs import EpochSpan, Leader, Span, quorum_epochs, until

@@ -2,6 +2,10 @@
 
 from typing import Any
 
+import pytest
+
+pytest.importorskip("numpy", reason="the extra spark is not installed")
+
 from lag.reports.holes import Holes
 from lag.reports.quorum_log import Hole
 from lag.reports.topics import PartitionsAdded, TopicHistory, topic_history

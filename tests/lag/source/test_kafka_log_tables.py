@@ -32,7 +32,7 @@ def table(name: str) -> list[dict[str, Any]]:
 
 
 def runs() -> list[Run]:
-    """What each replica holds."""
+    """The runs of each replica."""
     found: dict[tuple[str, int], Run] = {}
     for row in table("batches"):
         assert row["local_append_ms"] is None

@@ -35,7 +35,7 @@ def refusal(*paths: str, table: str = "batches") -> str:
             "HERE/no*",
             f"HERE/no*: wildcards are not expanded, and it does not exist: {NAME_A_FOLDER}",
         ),
-        ("~/x", "~/x: ~ is not expanded: write /home/anna/x"),
+        ("~/x", "~/x: ~ is not expanded: write /srv/anna/x"),
         ("s3a://logs/node-1", "s3a://logs/node-1: it is not in a file system of this machine"),
         ("hdfs://name:8020/logs", "hdfs://name:8020/logs: it is not in a file system of this"),
         ("HERE/node/00000000000000000000.log", "0.log: it is a file: name its folder, HERE/node"),
@@ -46,7 +46,7 @@ def refusal(*paths: str, table: str = "batches") -> str:
 def test_a_wrong_path_is_named_with_what_would_be_right(
     tmp_path: Path, node: Path, monkeypatch: pytest.MonkeyPatch, path: str, why: str, table: str
 ) -> None:
-    monkeypatch.setenv("HOME", "/home/anna")
+    monkeypatch.setenv("HOME", "/srv/anna")
     (tmp_path / "empty").mkdir()
     wrong = path.replace("HERE", str(tmp_path))
     assert why.replace("HERE", str(tmp_path)) in refusal(wrong, table=table)

@@ -54,7 +54,7 @@ class SlowHoles:
 
 @dataclass(frozen=True)
 class Said:
-    """What is known of a partition; None is unknown."""
+    """The known state of a partition; None is unknown."""
 
     replicas: Replicas | None = None
     isr: Replicas | None = None
@@ -82,7 +82,7 @@ class Said:
         return tuple(each for each in self.replicas if each not in (self.removing or ()))
 
     def then(self, record: kafka_records.Partition | kafka_records.PartitionChange) -> "Said":
-        """What is known after the record."""
+        """The known state after the record."""
         names = ("replicas", "isr", "adding", "removing", "target", "move")
         told = {name: getattr(record, name) for name in names}
         if isinstance(record, kafka_records.Partition):
@@ -313,7 +313,7 @@ def _move(log: Sequence[SlowRecord], holes: SlowHoles, move: Move, end_ms: int) 
 
 
 def _start(log: Sequence[SlowRecord], holes: SlowHoles, move: Move) -> Row:
-    """What is known of a reassignment if the state before it is."""
+    """The columns of a reassignment that need the state before it."""
     before = move.begun.before
     old = None if before is None else before.replicas
     if move.begun.is_created and move.is_settled and old is None:
@@ -385,7 +385,7 @@ def broker_events(true: Iterable[Row], holes: SlowHoles, end_ms: int) -> list[Ro
 def happened(
     events: Iterable[Row], log: Sequence[SlowRecord], moved: Iterable[Row], holes: SlowHoles
 ) -> tuple[list[slow_brokers.Happened], list[tuple[str, int]]]:
-    """What is certain to have happened to brokers, and when something happened to some broker."""
+    """The certain events of brokers, and the times of events of some broker."""
     found = [
         (row["broker_id"], slow_brokers.COUNTED[row["event"]], row["at_ms"])
         for row in events

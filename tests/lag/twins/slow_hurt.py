@@ -25,7 +25,7 @@ Key = tuple[int, int]
 
 
 def replicas(hurt: Hurt) -> list[SlowReplica]:
-    """What is left of each copy, and what it lost."""
+    """The rest of each copy, and what it lost."""
     found = []
     for name in sorted(hurt.files, key=str):
         parts: dict[bool, list[SlowHeld]] = {True: [], False: []}
@@ -126,7 +126,7 @@ class HurtQuorum(SlowQuorum):
         return SlowHoles(found, max([5_000, *known]))
 
     def seen(self, replica: SlowReplica) -> Sequence[SlowHeld]:
-        """What is left of a copy, and what it lost as far as another copy has it."""
+        """The rest of a copy, and what it lost as far as another copy has it."""
         return sorted((*replica.batches, *self.once(replica)), key=lambda each: each.offset)
 
     def shared(self, replica: SlowReplica) -> list[SlowHeld]:
@@ -135,7 +135,7 @@ class HurtQuorum(SlowQuorum):
         return [each for each in self.seen(replica) if _key(each) in known]
 
     def once(self, replica: SlowReplica) -> list[SlowHeld]:
-        """What it lost before the end of its log, as far as that is left elsewhere."""
+        """The batches that it lost before the end of its log, as far as they are left elsewhere."""
         known = {_key(each) for each in self.log}
         end = self._shared_end(replica)
         return [each for each in replica.lost if each.offset < end and _key(each) in known]
@@ -286,7 +286,7 @@ class HurtQuorum(SlowQuorum):
         return rows
 
     def _roles(self, end_ms: int) -> dict[str, str | None]:
-        """Who votes at the end, unless a hole may hide it."""
+        """The role of each at the end, unless a hole may hide it."""
         found = super()._roles(end_ms)
         last = self.assignments[-1] if self.assignments else None
         at = -1 if last is None else last.offset

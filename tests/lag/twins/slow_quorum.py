@@ -222,7 +222,7 @@ class SlowQuorum:
             }
 
     def _diverging_by(self, replica: SlowReplica, end_ms: int) -> int | None:
-        """How many records it has that are not in the quorum's log, if all had come by then."""
+        """The number of its records beside the quorum's log, if all had come by then."""
         shared = self.shared(replica)
         others = [each for each in replica.batches if each not in shared]
         for epoch in {each.epoch for each in others}:
@@ -387,7 +387,7 @@ class SlowQuorum:
         return found
 
     def _roles(self, end_ms: int) -> dict[str, str | None]:
-        """Who votes at the end, by the last voters that the log has by then."""
+        """The role of each at the end, by the last voters that the log has by then."""
         end = self.by(end_ms)[-1].end
         last = [each for each in self.assignments if each.offset < end][-1:]
         sit = [self._seat(voter) for each in last for voter in each.current]

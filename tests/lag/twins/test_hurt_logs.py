@@ -39,7 +39,7 @@ def sound_report(spark: Any, case: HurtCase, root: Path) -> dict[str, Rows]:
 
 
 def wrong(spark: Any, case: HurtCase, told: dict[str, Rows], root: Path) -> Iterator[str]:
-    """What the report of hurt logs should not say, or should."""
+    """The false statements and the omissions of the report of hurt logs."""
     true = sound_report(spark, case, root)
     yield from false_statements(told, true)
     yield from unnamed(told, true)
@@ -48,7 +48,7 @@ def wrong(spark: Any, case: HurtCase, told: dict[str, Rows], root: Path) -> Iter
 
 
 def differing(case: HurtCase, told: dict[str, Rows], time: SlowTime) -> Iterator[str]:
-    """Where the report and the twins differ."""
+    """The differences between the report and the twins."""
     quorum, holes, end_ms = case.quorum, case.quorum.holes, time.end_ms
     said = slow_reading.said(quorum.log)
     moved = slow_holes.moves(said, holes, end_ms)
