@@ -3,21 +3,19 @@
 Each error names the invalid value and a valid one.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
+
+from lag.source.invalid_input import InvalidInput
 
 WINDOW_MS_MIN: Final = 10
 """The shortest window: append times are whole milliseconds."""
 WINDOWS_MAX: Final = 20_000
 """The most windows of a report: more can neither be drawn nor read."""
 
-TIME_IS: Final = "write 2026-11-22T14:30:00Z (UTC without a zone), or milliseconds since 1970"
 
-
-class InvalidRequest(ValueError):
+class InvalidRequest(InvalidInput):
     """An invalid request; the message says why, and what would be valid."""
 
 
@@ -26,6 +24,8 @@ class ReportRequest:
     """One request."""
 
     paths: tuple[str, ...]
+    cluster: str | None = None
+    """The id of the cluster to report on; None if there is only one."""
     since_ms: int | None = None
     until_ms: int | None = None
     window_ms: int | None = None
@@ -50,25 +50,18 @@ def check_windows(since_ms: int, until_ms: int, window_ms: int) -> None:
     if windows > WINDOWS_MAX:
         right_ms = -(-(until_ms - since_ms) // WINDOWS_MAX)
         raise InvalidRequest(
-            f"--window {window_ms}ms divides the report into {windows} windows, more than "
-            f"{WINDOWS_MAX}: use {right_ms}ms or more, or a shorter time (--since, --until)"
+            f"--window {as_duration(window_ms)} divides the report into {windows} windows, more "
+            f"than {WINDOWS_MAX}: use {as_duration(right_ms)} or more, or a shorter time "
+            "(--since, --until)"
         )
 
 
-def parse_time_ms(text: str) -> int:
-    """Parse a time to milliseconds since 1970; raises `InvalidRequest`."""
-    if text.isascii() and text.isdecimal() and len(text) <= 15:
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidRequest(f"{text!r} is not a time: {TIME_IS}") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    try:
-        return int(moment.timestamp() * 1_000)
-    except (OverflowError, ValueError):
-        raise InvalidRequest(f"{text!r} is out of range: {TIME_IS}") from None
+def as_duration(at_least_ms: int) -> str:
+    """Format a duration so that it can be typed: a longer one in whole seconds or minutes, up."""
+    for unit, unit_ms in (("min", 60_000), ("s", 1_000)):
+        if at_least_ms >= 2 * unit_ms or at_least_ms == unit_ms:
+            return f"{-(-at_least_ms // unit_ms)}{unit}"
+    return f"{at_least_ms}ms"
 
 
 def as_iso(at_ms: int | None) -> str:
@@ -76,23 +69,3 @@ def as_iso(at_ms: int | None) -> str:
     if at_ms is None:
         return "none"
     return datetime.fromtimestamp(at_ms / 1_000, UTC).isoformat(timespec="milliseconds")
-
-
-def folders(named: Sequence[str]) -> tuple[str, ...]:
-    """The named folders, each once; raises `InvalidRequest` for a path that is not a folder."""
-    for name in named:
-        path = Path(name)
-        try:
-            if path.is_dir():
-                continue
-            is_there = path.exists()
-        except OSError as error:
-            raise InvalidRequest(f"{name} cannot be read: {error.strerror}") from None
-        if is_there:
-            raise InvalidRequest(f"{name} is a file: name the folder of a log, or one above it")
-        raise InvalidRequest(
-            f"{name} does not exist: name the folder of a log, such as .../__cluster_metadata-0, "
-            "or one above it"
-        )
-    # The working directory of a worker may differ from ours.
-    return tuple(dict.fromkeys(str(Path(name).absolute()) for name in named))

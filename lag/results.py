@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from lag.source.problems import HARMLESS
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 DAY_MS: Final = 86_400_000
-SEVERITY: Final = ("ERR", "STALLED", "STOPPED", "WARN", "OK")
+SEVERITY: Final = ("ERR", "STALLED", "STOPPED", "UNKNOWN", "WARN", "OK")
 """The states of replicas, the worst first."""
 
 Row: TypeAlias = Mapping[str, Any]
@@ -39,14 +41,19 @@ class Results:
         return self.tables.get(name, ())
 
     @property
+    def faults(self) -> Rows:
+        """The rows of `problems` that mean that something is missing or damaged."""
+        return [row for row in self.rows("problems") if row["kind"] not in HARMLESS]
+
+    @property
     def is_within_a_day(self) -> bool:
         """True if all moments are on the same day, in UTC."""
         return self.since_ms // DAY_MS == self.until_ms // DAY_MS
 
     @property
-    def not_ok(self) -> tuple[str, ...]:
-        """The replicas whose status is not OK."""
-        return tuple(str(row["replica"]) for row in self.rows("status") if row["status"] != "OK")
+    def not_ok(self) -> Rows:
+        """The rows of `status` that are not OK; a replica of which nothing is known is not."""
+        return [row for row in self.rows("status") if row["status"] != "OK"]
 
 
 def sort_rows(rows: "pa.Table", columns: Sequence[str]) -> list[dict[str, Any]]:

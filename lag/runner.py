@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lag.reports.report import Report
     from lag.reports.scope import Scope
     from lag.source.folders import LogFolder
+    from lag.source.tasks import Pick
 
 TASKS_OF_A_CORE: Final = 4
 SPLIT_BYTES_MIN: Final = 4 << 20
@@ -35,10 +36,13 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "move_steps": (*_PARTITION, "step"),
         "move_replicas": (*_PARTITION, "step", "broker_id"),
         "operations": ("move_id",),
+        "topics": ("topic", "topic_id"),
+        "topic_events": ("offset", "topic"),
         "brokers": ("broker_id",),
         "broker_activity": ("broker_id", "window_start_ms"),
         "broker_events": ("broker_id", "offset"),
         "clocks": ("replica", "relative_to"),
+        "holes": ("start_offset",),
         "replicas": ("replica",),
         "problems": ("replica", "path", "position", "kind"),
         "epochs": ("replica", "epoch"),
@@ -61,25 +65,31 @@ def make(
 ) -> Results:
     """Make a report; with `live` draw progress on stderr.
 
-    Raises `NoSpark`, `SparkFailed`, `NothingToRead`, and `InvalidRequest` for a time outside the
-    logs.
+    Raises `NoSpark`, `SparkFailed`, `NothingToRead`, and `InvalidInput` for a time outside the logs
+    and for the logs of several clusters.
     """
     check()
-    check_for_logs(request.paths)
+    input_bytes = check_for_logs(request.paths, request.cluster)
     with progress(live=live) as steps:
         steps.step("Starting Spark")
-        session = spark_session(master, scratch_bytes_max=scratch_bytes_max)
+        session = spark_session(
+            master, scratch_bytes_max=scratch_bytes_max, input_bytes=input_bytes
+        )
         with session as spark, watched(steps, spark):
             return collect(spark, request, steps)
 
 
-def check_for_logs(paths: tuple[str, ...]) -> None:
-    """Raise `NothingToRead` if none of the folders has a log."""
+def check_for_logs(paths: tuple[str, ...], cluster: str | None = None) -> int:
+    """Return the size of the logs in bytes.
+
+    Raises `NothingToRead` if none of the folders has a log, `InvalidInput` if they have logs of
+    several clusters and `cluster` is not the id of one.
+    """
     from lag.source.folders import find
 
-    found = find(paths)
+    found = find(paths, cluster=cluster)
     if any(folder.segments or folder.snapshots for folder in found.folders):
-        return
+        return sum(each.size_bytes for folder in found.folders for each in folder.segments)
     reasons = dict.fromkeys(f"{problem.path}: {problem.reason}" for _, problem in found.problems)
     raise NothingToRead(f"there is no log to read: {'; '.join(reasons) or ', '.join(paths)}")
 
@@ -92,14 +102,14 @@ def collect(spark: "SparkSession", request: ReportRequest, steps: Steps) -> Resu
 
     with spark_failures():
         steps.step("Reading headers")
-        folders = find(request.paths).folders
+        folders = find(request.paths, cluster=request.cluster).folders
         # Setting up the reading of records takes a second, in parallel with the headers.
         walked, records = run_concurrently(
             spark, lambda: _walk(spark, request, folders), lambda: _records(spark, request, folders)
         )
         tables = {name: _table_rows(walked, name) for name in ("replicas", "problems")}
         steps.step("Reading records")
-        report = _report(spark, request, walked, records)
+        report = _report(spark, request, folders, walked, records)
         if report is None:
             reasons = [f"{row['path']}: {row['reason']}" for row in tables["problems"]]
             raise NothingToRead(
@@ -110,6 +120,8 @@ def collect(spark: "SparkSession", request: ReportRequest, steps: Steps) -> Resu
         names = [result.name for result in RESULTS]
         queries = (partial(_rows, report, name) for name in names)
         tables |= zip(names, run_concurrently(spark, *queries), strict=True)
+        tables["problems"] = _table_rows(_with_misplaced(walked, report), "problems")
+        tables["replicas"] = _table_rows(_with_ends(walked, report), "replicas")
         report.release()
         walked.whole.unpersist()
     return Results(
@@ -134,9 +146,7 @@ def _walk(spark: "SparkSession", request: ReportRequest, folders: "Sequence[LogF
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
-    from lag.source.batches import chunk_offsets
-
-    whole = read(spark, request, "walk", chunk_offsets=str(chunk_offsets(len(folders)))).persist(
+    whole = read(spark, request, "walk", **_walk_options(folders)).persist(
         StorageLevel.MEMORY_AND_DISK
     )
     few: dict[str, list[dict[str, Any]]] = {}
@@ -145,12 +155,60 @@ def _walk(spark: "SparkSession", request: ReportRequest, folders: "Sequence[LogF
     return _Walked(whole, few)
 
 
+def _walk_options(folders: "Sequence[LogFolder]") -> dict[str, str]:
+    from lag.source.batches import chunk_offsets
+
+    return {"chunk_offsets": str(chunk_offsets(len(folders)))}
+
+
+def _read_picks(
+    spark: "SparkSession",
+    request: ReportRequest,
+    folders: "Sequence[LogFolder]",
+    table: str,
+    picks: "Sequence[Pick]",
+) -> "DataFrame":
+    """Read parts of the files only, into the table `packs` or `walk`."""
+    options = _walk_options(folders) if table == "walk" else _pack_options(spark, folders)
+    return read(spark, request, table, picks=json.dumps(picks), **options)
+
+
+def _with_misplaced(walked: _Walked, report: "Report") -> _Walked:
+    """Add problems for batches that only other files show to be wrong."""
+    from lag.source.problems import EPOCH, Problem
+
+    rows = list(walked.few.get("problems", ()))
+    known = {(row["path"], row["position"]) for row in rows}
+    for run in report.copies.log.misplaced:
+        if not known & {(run.path, run.position), (run.path, run.end_position)}:
+            reason = (
+                f"its epoch is {run.epoch}, but other copies, or the index of append times, have "
+                "another one at this offset"
+            )
+            problem = Problem(str(run.path), run.position, run.first, EPOCH, reason)
+            rows.append({"replica": run.replica, **problem._asdict()})
+    return walked._replace(few={**walked.few, "problems": rows})
+
+
+def _with_ends(walked: _Walked, report: "Report") -> _Walked:
+    """Correct the ends of logs that end with batches in a wrong place."""
+    wrong = {run.replica for run in report.copies.log.misplaced}
+    rows = []
+    for row in walked.few.get("replicas", ()):
+        own = [run for run in report.copies.runs if run.replica == row["replica"]]
+        if row["replica"] in wrong and own:
+            end, epoch = max(run.end for run in own), max(run.epoch for run in own)
+            row = {**row, "log_end": end, "last_epoch": epoch}
+        rows.append(row)
+    return walked._replace(few={**walked.few, "replicas": rows})
+
+
 def _table_rows(walked: _Walked, name: str) -> Rows:
     """The rows of one table, with all its columns and in order."""
     from lag.reports.dataframes import typed
     from lag.source.schemas import TABLES
 
-    columns = TABLES[name].columns
+    columns = TABLES[name].in_ms.columns
     rows = [
         {column.name: row.get(column.name) for column in columns}
         for row in walked.few.get(name, [])
@@ -163,15 +221,17 @@ def _records(
 ) -> "DataFrame":
     """The records in packs; Spark reads them lazily."""
     # If the session pushes filters down, only one of several copies is read.
-    return read(
-        spark,
-        request,
-        "packs",
-        json="few",
-        shares=spark.conf.get("spark.sql.shuffle.partitions", "1"),
-        push_filters=spark.conf.get("spark.sql.python.filterPushdown.enabled", "false"),
-        partition_bytes=str(_split_bytes(spark, folders)),
-    )
+    push_filters = spark.conf.get("spark.sql.python.filterPushdown.enabled", "false")
+    options = _pack_options(spark, folders)
+    return read(spark, request, "packs", push_filters=push_filters, **options)
+
+
+def _pack_options(spark: "SparkSession", folders: "Sequence[LogFolder]") -> dict[str, str]:
+    return {
+        "json": "few",
+        "shares": spark.conf.get("spark.sql.shuffle.partitions", "1"),
+        "partition_bytes": str(_split_bytes(spark, folders)),
+    }
 
 
 def _split_bytes(spark: "SparkSession", folders: "Sequence[LogFolder]") -> int:
@@ -187,24 +247,35 @@ def _split_bytes(spark: "SparkSession", folders: "Sequence[LogFolder]") -> int:
 
 
 def _report(
-    spark: "SparkSession", request: ReportRequest, walked: _Walked, records: "DataFrame"
+    spark: "SparkSession",
+    request: ReportRequest,
+    folders: "Sequence[LogFolder]",
+    walked: _Walked,
+    records: "DataFrame",
 ) -> "Report | None":
     from lag.reports.arrivals import PACKS
     from lag.reports.dataframes import frame
-    from lag.reports.epochs import Span
     from lag.reports.logs import Logs
     from lag.reports.report import report
-    from lag.source.batches import merged
+    from lag.source.reader import INDEXED_KIND, RUNS_KIND
+    from lag.source.runs import Run
     from lag.source.schemas import TABLES
 
     _check_window(spark, request)
     few = {
-        name: frame(spark, TABLES[name].columns, _table_rows(walked, name))
+        name: frame(spark, TABLES[name].in_ms.columns, _table_rows(walked, name))
         for name in ("epochs", "assignments", "replicas")
     }
     batches = walked.whole.where("kind = 'batches'").select(*(name for name, _ in PACKS))
-    held = [Span(**span) for span in merged(walked.few.get("spans", ()))]
-    logs = Logs(batches=batches, records=records, held=held, **few)
+    logs = Logs(
+        batches=batches,
+        records=records,
+        runs=[Run(**run) for run in walked.few.get(RUNS_KIND, ())],
+        indexed=[Run(**run) for run in walked.few.get(INDEXED_KIND, ())],
+        damaged=frozenset(str(row["path"]) for row in walked.few.get("problems", ())),
+        read=partial(_read_picks, spark, request, folders),
+        **few,
+    )
     return report(
         logs, since_ms=request.since_ms, until_ms=request.until_ms, window_ms=request.window_ms
     )
@@ -212,9 +283,11 @@ def _report(
 
 def read(spark: "SparkSession", request: ReportRequest, table: str, **options: str) -> "DataFrame":
     """Read a table of the source from the folders of the request."""
-    reader = spark.read.format("quorumlog").option("table", table)
+    reader = spark.read.format("quorumlog").option("table", table).option("missing", "report")
     for name, value in options.items():
         reader = reader.option(name, value)
+    if request.cluster is not None:
+        reader = reader.option("cluster", request.cluster)
     return reader.option("paths", json.dumps(request.paths)).load()
 
 

@@ -8,7 +8,9 @@ size limit and is removed at the end.
 
 import importlib.util
 import logging
+import marshal
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -17,8 +19,12 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.machinery import SourceFileLoader
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from lag.extra import missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +38,16 @@ PACKAGES: Final = ("admin", "broker", "lag", "quorum", "statemachine")
 SCRATCH_BYTES_MAX: Final = 16 << 30
 """The default limit of the scratch folder."""
 SCRATCH_VARIABLE: Final = "METAQUORUM_LAG_SCRATCH_MAX"
+SMALL_BYTES: Final = 32 << 20
+"""Logs that are smaller together are processed faster than Spark compiles its queries."""
+PART_BYTES_MIN: Final = 4 << 20
+"""The least bytes of logs for each part of a shuffle on this machine,"""
+PART_BYTES_MAX: Final = 1 << 30
+"""and the most: what is shuffled of them is a tenth."""
+PART_BYTES: Final = 64 << 20
+"""The same on a cluster, where the number of cores is not known beforehand."""
+PARTS_MAX: Final = 20_000
+"""Spark's driver has to know each part."""
 LOOK_EVERY_SECONDS: Final = 1.0
 END_SECONDS_MAX: Final = 20
 
@@ -62,13 +78,9 @@ class SparkFailed(Exception):
 
 def check() -> None:
     """Raise `NoSpark` unless Spark's Python packages are installed and SPARK_HOME is usable."""
-    missing = [name for name in ("jinja2", "pyarrow", "pyspark") if not _is_installed(name)]
-    if missing:
-        are = "is" if len(missing) == 1 else "are"
-        raise NoSpark(
-            f"lag reports need {' and '.join(missing)}, which {are} not installed: "
-            f"{sys.executable} -m pip install 'metaquorum[spark]'"
-        )
+    lacks = missing()
+    if lacks is not None:
+        raise NoSpark(lacks)
     home = os.environ.get("SPARK_HOME")
     if home is not None and not (Path(home) / "bin" / "spark-submit").is_file():
         raise NoSpark(
@@ -78,26 +90,30 @@ def check() -> None:
         )
 
 
-def _is_installed(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ValueError:
-        # The entry in sys.modules is None.
-        return False
-
-
 @contextmanager
 def spark_session(
-    master: str, *, name: str = "metaquorum lag", scratch_bytes_max: int = SCRATCH_BYTES_MAX
+    master: str,
+    *,
+    name: str = "metaquorum lag",
+    scratch_bytes_max: int = SCRATCH_BYTES_MAX,
+    input_bytes: int | None = None,
 ) -> Iterator["SparkSession"]:
     """A session on `master` with the data source registered, for the duration of the context.
 
-    Raises `NoSpark` and `SparkFailed`. A process can have one at a time.
+    `input_bytes` is the size of the logs, if known. Raises `NoSpark` and `SparkFailed`. A process
+    can have one at a time.
     """
     check()
     scratch = Path(tempfile.mkdtemp(prefix="metaquorum-lag-"))
     try:
-        with _signals(), _quiet(), _gateway(master, name, scratch) as (conf, gateway):
+        with (
+            _signals(),
+            _quiet(),
+            _gateway(master, name, scratch, input_bytes) as (
+                conf,
+                gateway,
+            ),
+        ):
             spark = _start(conf, gateway, scratch)
             _own_interrupts()
             try:
@@ -154,8 +170,8 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith(("local[", "local-cluster["))
 
 
-def settings(master: str, scratch: Path) -> dict[str, str]:
-    """Spark's settings, without master and application name."""
+def settings(master: str, scratch: Path, input_bytes: int | None = None) -> dict[str, str]:
+    """Spark's settings for logs of this size, without master and application name."""
     values = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -179,30 +195,76 @@ def settings(master: str, scratch: Path) -> dict[str, str]:
         # Cached data is read only a few times, so compression would cost more than it saves.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
     }
+    is_small = input_bytes is not None and input_bytes < SMALL_BYTES
     if is_local(master):
-        # No other machine connects to us. The default of 200 shuffle partitions is too many.
+        # No other machine connects to us.
         values["spark.driver.bindAddress"] = values["spark.driver.host"] = "127.0.0.1"
-        values["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 2)
-        # Planning again between stages costs more here than it saves.
-        values["spark.sql.adaptive.enabled"] = "false"
+    if is_local(master) or is_small:
         values["spark.driver.extraJavaOptions"] += f" {_SHORT_LIVED}"
-    return values
+    given = given_settings()
+    sized = sizes(master, input_bytes).items()
+    return {**values, **{key: value for key, value in sized if key not in given}}
+
+
+def sizes(master: str, input_bytes: int | None) -> dict[str, str]:
+    """The settings that follow from the size of the logs, or None if that is unknown."""
+    cores, small = os.cpu_count() or 2, {}
+    if input_bytes is not None and input_bytes < SMALL_BYTES:
+        small = {
+            # Compiling a query takes longer than its few rows.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.executor.extraJavaOptions": _SHORT_LIVED,
+        }
+    # Planning again between stages costs more than it saves, unless the logs are large.
+    if is_local(master) or small:
+        small["spark.sql.adaptive.enabled"] = "false"
+    # By default Spark divides everything into 200 parts.
+    if is_local(master):
+        parts = cores if input_bytes is None else min(cores, -(-input_bytes // PART_BYTES_MIN))
+        most = -(-(input_bytes or 0) // PART_BYTES_MAX)
+        return {**small, "spark.sql.shuffle.partitions": str(max(1, parts, most))}
+    if input_bytes is not None:
+        parts = min(PARTS_MAX, -(-input_bytes // PART_BYTES))
+        small["spark.sql.shuffle.partitions"] = str(max(1, parts))
+    return small
+
+
+def given_settings() -> set[str]:
+    """The names of the settings in PYSPARK_SUBMIT_ARGS, which override those by size."""
+    words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    return {
+        word.partition("=")[0] for before, word in pairwise(words) if before in ("--conf", "-c")
+    }
 
 
 def zip_packages(target: Path) -> Path:
-    """Write the code of our packages into `target`, for the workers of a cluster."""
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        above = ROOT.joinpath(*ABOVE)
-        for path in above.glob("*.py") if ABOVE else ():
-            archive.write(path, str(path.relative_to(ROOT)))
-        for package in PACKAGES:
-            for path in sorted((above / package).rglob("*.py")):
-                archive.write(path, str(path.relative_to(ROOT)))
+    """Write the code of our packages into `target`, for the workers of a cluster.
+
+    Beside each source is its bytecode, because a worker would compile it anew in every process.
+    """
+    above = ROOT.joinpath(*ABOVE)
+    paths = list(above.glob("*.py")) if ABOVE else []
+    for package in PACKAGES:
+        paths += sorted((above / package).rglob("*.py"))
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for path in paths:
+            name = path.relative_to(ROOT)
+            archive.write(path, str(name))
+            archive.writestr(str(name.with_suffix(".pyc")), _bytecode(path))
     return target
 
 
+def _bytecode(path: Path) -> bytes:
+    """The content of a `.pyc` that is valid wherever it is (PEP 552: by hash, unchecked)."""
+    code = SourceFileLoader(path.stem, str(path)).get_code(path.stem)
+    head = importlib.util.MAGIC_NUMBER + (0b01).to_bytes(4, "little")
+    return head + importlib.util.source_hash(path.read_bytes()) + marshal.dumps(code)
+
+
 @contextmanager
-def _gateway(master: str, name: str, scratch: Path) -> Iterator[tuple[Any, Any]]:
+def _gateway(
+    master: str, name: str, scratch: Path, input_bytes: int | None
+) -> Iterator[tuple[Any, Any]]:
     """Start Spark's Java process, without a session; its output goes to a file."""
     from pyspark import SparkConf, java_gateway
     from pyspark.errors import PySparkException
@@ -210,7 +272,7 @@ def _gateway(master: str, name: str, scratch: Path) -> Iterator[tuple[Any, Any]]
     launch: Any = java_gateway.launch_gateway
     (scratch / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
     conf = SparkConf().setMaster(master).setAppName(name)
-    for key, value in settings(master, scratch).items():
+    for key, value in settings(master, scratch, input_bytes).items():
         conf.set(key, value)
     with _environment(master, scratch), (scratch / "spark.log").open("wb") as output:
         try:

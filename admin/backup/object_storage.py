@@ -17,9 +17,7 @@ from admin.backup.storage import PART_BYTES, Storage, Writer
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-_HOW_TO_INSTALL: Final = (
-    "needs pyarrow, which is not installed: pip install 'metaquorum[spark]', or pyarrow alone"
-)
+_HOW_TO_INSTALL: Final = "needs pyarrow, which is not installed: pip install pyarrow"
 
 
 _ONE_REQUEST: Final = "allow_delayed_open"

@@ -17,7 +17,7 @@ FORMATS = ("html", "parquet", "csv", "json")
 
 
 def _time_ms(text: str) -> int:
-    from lag.request import parse_time_ms
+    from lag.source.moments import parse_time_ms
 
     return parse_time_ms(text)
 
@@ -64,19 +64,22 @@ master_option = click.option(
     metavar="URL",
     help="Spark master: this machine, or a cluster such as spark://host:7077.",
 )
+cluster_option = click.option(
+    "--cluster", metavar="ID", help="Read the logs of this cluster only, by its id."
+)
 logs_argument = click.argument("logs", nargs=-1, required=True, metavar="LOGDIR...")
 
 
 @contextmanager
 def _expected_errors(*, if_interrupted: int) -> Iterator[None]:
     """Turn errors of the input and of Spark, and Ctrl-C, into exit codes."""
-    from lag.request import InvalidRequest
     from lag.runner import NothingToRead
     from lag.session import NoSpark, SparkFailed
+    from lag.source.invalid_input import InvalidInput
 
     try:
         yield
-    except (InvalidRequest, NothingToRead, NoSpark) as error:
+    except (InvalidInput, NothingToRead, NoSpark) as error:
         raise BadInput(str(error)) from None
     except SparkFailed as error:
         raise click.ClickException(str(error)) from None
@@ -96,6 +99,7 @@ def _expected_errors(*, if_interrupted: int) -> Iterator[None]:
     type=DURATION,
     help="Length of the time windows.  [default: a round length for up to 60 windows]",
 )
+@cluster_option
 @master_option
 @click.option(
     "--out",
@@ -113,7 +117,7 @@ def _expected_errors(*, if_interrupted: int) -> Iterator[None]:
     show_default=True,
     help="Output format; may be repeated.",
 )
-@click.option("--check", is_flag=True, help="Exit with 3 if any replica is not OK.")
+@click.option("--check", is_flag=True, help="Exit with 3 unless all replicas are OK.")
 @click.pass_context
 def report(
     ctx: click.Context,
@@ -122,6 +126,7 @@ def report(
     since_ms: int | None,
     until_ms: int | None,
     window_ms: int | None,
+    cluster: str | None,
     master: str,
     out: Path,
     formats: Sequence[str],
@@ -132,21 +137,26 @@ def report(
     LOGDIR is the folder of a log (__cluster_metadata-0), of a node, or of several nodes.
 
     Exit codes: 0 success, 2 invalid input or nothing to read, 3 something could not be read (the
-    report says what) or, with --check, a replica is not OK.
+    report says what) or, with --check, a replica is not OK or nothing is known of it.
     """
-    from lag.request import ReportRequest, folders
+    from lag.request import ReportRequest
     from lag.runner import make
+    from lag.source.folders import folders
 
     with _expected_errors(if_interrupted=Exit.INTERRUPTED):
         request = ReportRequest(
-            paths=folders(logs), since_ms=since_ms, until_ms=until_ms, window_ms=window_ms
+            paths=folders(logs),
+            cluster=cluster,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            window_ms=window_ms,
         )
         require_spark()
         results = make(
             request, master, live=sys.stderr.isatty(), scratch_bytes_max=_scratch_bytes_max()
         )
     from lag.output.files import write as write_files
-    from lag.output.summary import problems, summary
+    from lag.output.summary import not_ok, problems, summary
 
     try:
         written = write_files(results, out, formats)
@@ -154,9 +164,9 @@ def report(
         raise BadInput(f"{out} cannot be written: {error.strerror}; name another --out") from None
     write(summary(results))
     write(f"Written: {written[0]}" + (f" and {len(written) - 1} more" if written[1:] else ""))
-    for line in problems(results):
+    for line in (*problems(results), *(not_ok(results) if check else ())):
         say(line)
-    is_bad = bool(results.rows("problems")) or (check and bool(results.not_ok))
+    is_bad = bool(results.faults) or (check and bool(results.not_ok))
     ctx.exit(Exit.NOT_FINISHED if is_bad else Exit.DONE)
 
 
@@ -179,11 +189,13 @@ EVERY_MS = 500
     type=DURATION,
     help="Stop this long after the first table.  [default: Ctrl-C]",
 )
+@cluster_option
 @master_option
 def watch(
     logs: Sequence[str],
     every_ms: int,
     for_ms: int | None,
+    cluster: str | None,
     master: str,
 ) -> None:
     """Follow the logs and show the position of every replica, until Ctrl-C.
@@ -192,13 +204,15 @@ def watch(
     """
     if not every_ms:
         raise BadInput("--every 0ms is too short: use 100ms or more")
-    from lag.request import folders
+    from lag.source.folders import folders
     from lag.watch.display import Table
     from lag.watch.stream import WatchRequest, check_watch
     from lag.watch.stream import watch as follow
 
     with _expected_errors(if_interrupted=Exit.DONE):
-        watched = WatchRequest(paths=folders(logs), every_ms=every_ms, for_ms=for_ms)
+        watched = WatchRequest(
+            paths=folders(logs), every_ms=every_ms, for_ms=for_ms, cluster=cluster
+        )
         require_spark()
         check_watch(watched)
         with Table(live=sys.stdout.isatty()) as table:

@@ -8,7 +8,8 @@ two pictures of each chart, for wide and for narrow screens, so that text keeps 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from lag.output.scales import Scale, decade_ticks, number_ticks, show_count, time_ticks
+from lag.output.scales import Scale, decade_ticks, number_ticks, time_ticks
+from lag.units import show_count
 
 WIDE_PX: Final = 940
 NARROW_PX: Final = 340

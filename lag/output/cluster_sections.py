@@ -5,13 +5,17 @@ from typing import Any, Final
 
 from lag.output.charts import Chart, Heat, Span, counted, heat, responsive, spans
 from lag.output.charts import Row as Lane
-from lag.output.scales import show_span, show_time
 from lag.output.tables import (
     Badge,
     Field,
+    TableView,
+    badge,
     chips,
     count,
+    log_range,
     plain,
+    rests_on,
+    show_value,
     size,
     span,
     table,
@@ -19,6 +23,8 @@ from lag.output.tables import (
     verdict,
 )
 from lag.results import Results, Row
+from lag.source.problems import HARMLESS
+from lag.units import numbered, show_count, show_span, show_time
 
 View = dict[str, Any]
 LANES_MAX: Final = 40
@@ -61,11 +67,12 @@ def moves(results: Results) -> View:
         verdict("outcome", "outcome"),
         Field("planned", lambda row: chips(row["from_replicas"] or (), row["planned"] or ())),
         Field("actual", lambda row: chips(row["from_replicas"] or (), row["actual"] or ())),
-        Field("as planned", lambda row: "yes" if row["as_planned"] else "no"),
-        Field("steps", lambda row: f"{row['steps']} of {row['steps_planned']}", "number"),
+        plain("as planned", "as_planned"),
+        Field("steps", _steps, "number"),
         time("started", "started_ms", results),
         span("took", "duration_ms"),
         Field("slowest replica", _slowest),
+        *rests_on(results),
     ]
     return {
         "waterfall": _waterfall(results, sorted(longest, key=_in_order)),
@@ -126,6 +133,9 @@ def _spans_of(row: Row, steps: list[Row]) -> list[Span]:
             f"{_name(row)}, step {step['step']}: adds {adding}, removes {removing}, "
             f"from {show_time(start)}, {show_span(step['duration_ms'])}"
         )
+        if end is None and row["outcome"] == "unknown":
+            # Only what is known is drawn.
+            end = start if caught is None else caught
         copies = bool(step["adding"])
         until = end if caught is None else caught
         drawn.append(
@@ -136,6 +146,11 @@ def _spans_of(row: Row, steps: list[Row]) -> list[Span]:
     if not drawn and row["started_ms"] is not None:
         drawn.append(Span(row["started_ms"], row["ended_ms"], "whole", _name(row)))
     return drawn
+
+
+def _steps(row: Row) -> str:
+    taken, planned = show_value(row["steps"]), show_value(row["steps_planned"])
+    return taken if taken == planned == "unknown" else f"{taken} of {planned}"
 
 
 def _slowest(row: Row) -> str:
@@ -166,6 +181,52 @@ def _operations(results: Results) -> Chart | None:
     return responsive(lambda width: counted(width, lanes, label=label)) if lanes else None
 
 
+def topics(results: Results) -> View:
+    """The topics, those that changed last first, and their events, the last one first."""
+    rows = sorted(results.rows("topics"), key=lambda row: -(row["last_change_ms"] or 0))
+    fields = [
+        plain("topic", "topic"),
+        Field("", lambda row: badge(_state(row))),
+        time("created", "created_ms", results, without="before the log"),
+        time("deleted", "deleted_ms", results, without="–"),
+        count("partitions", "partitions"),
+        count("grown", "grown"),
+        count("configurations changed", "config_changes"),
+        plain("id", "topic_id", "text"),
+        *rests_on(results),
+    ]
+    events = [
+        time("at", "at_ms", results),
+        plain("topic", "topic"),
+        plain("event", "event"),
+        Field("", _what, "text"),
+        Field("by", _by_whom),
+        *rests_on(results),
+    ]
+    return {
+        "table": table(rows, fields, name="topics"),
+        "events": table(results.rows("topic_events")[::-1], events, name="topic_events"),
+    }
+
+
+def _state(row: Row) -> str:
+    """The state of a topic at the end; a hole may hide that it was deleted."""
+    if row["deleted_ms"] is not None:
+        return "deleted"
+    return "unknown" if row["hole"] else "exists"
+
+
+def _what(row: Row) -> str:
+    """The partitions after an event, or the new value of a configuration."""
+    if row["config"] is None:
+        return "" if row["partitions"] is None else numbered(row["partitions"], "partition")
+    return row["config"] if row["value"] is None else f"{row['config']} = {row['value']}"
+
+
+def _by_whom(row: Row) -> str:
+    return "–" if row["move_id"] is None else f"move {row['move_id']} of {show_value(row['who'])}"
+
+
 def brokers(results: Results) -> View:
     """The states of the brokers over time, their events, and the figures."""
     between = (results.since_ms, results.until_ms)
@@ -183,6 +244,7 @@ def brokers(results: Results) -> View:
         count("came into one", "isr_expands"),
         count("moves in", "moves_in"),
         count("moves out", "moves_out"),
+        *rests_on(results),
     ]
     return {
         "states": responsive(
@@ -201,7 +263,9 @@ def _states(results: Results) -> list[Lane]:
         if row["at_ms"] is not None and row["event"] != "unregistered":
             title = f"broker {row['broker_id']} {row['event']} at {show_time(row['at_ms'])}"
             kind = STATES.get(row["event"], "whole")
-            of[row["broker_id"]].append(Span(row["at_ms"], row["until_ms"], kind, title))
+            # If its end is unknown only its beginning is drawn.
+            until_ms = row["at_ms"] if row["until_ms"] is None else row["until_ms"]
+            of[row["broker_id"]].append(Span(row["at_ms"], until_ms, kind, title))
     return [Lane(f"broker {id_}", of[id_]) for id_ in sorted(of)[:LANES_MAX]]
 
 
@@ -233,15 +297,34 @@ def _hint(cell: dict[str, int], at_ms: int) -> str:
 
 
 def problems(results: Results) -> View:
-    """Everything that could not be read, its place and the reason."""
+    """Everything that could not be read, its place and the reason; what is no fault comes last."""
+    rows = sorted(results.rows("problems"), key=lambda row: row["kind"] in HARMLESS)
     fields = [
         plain("replica", "replica"),
-        Field("kind", lambda row: Badge("bad", row["kind"])),
+        Field("kind", lambda row: Badge("grey" if row["kind"] in HARMLESS else "bad", row["kind"])),
         plain("what is wrong", "reason", "text"),
         plain("file", "path", "text"),
         Field("at byte", lambda row: "–" if row["position"] is None else row["position"], "number"),
     ]
-    return {"table": table(results.rows("problems"), fields, name="problems")}
+    problems_ = table(rows, fields, name="problems")
+    return {"table": problems_, "holes": holes(results)}
+
+
+def holes(results: Results) -> TableView:
+    """The holes: offsets that no copy has."""
+    fields = [
+        count("from offset", "start_offset"),
+        Field("to offset", lambda row: show_count(row["end_offset"] - 1), "number"),
+        count("records", "records"),
+        time("after", "before_ms", results),
+        time("before", "after_ms", results),
+        Field(
+            "epochs",
+            lambda row: f"{show_value(row['epoch_before'])} – {show_value(row['epoch_after'])}",
+        ),
+        plain("what each replica has there", "facts", "text"),
+    ]
+    return table(results.rows("holes"), fields, name="holes")
 
 
 def files(results: Results) -> View:
@@ -249,7 +332,7 @@ def files(results: Results) -> View:
     fields = [
         plain("replica", "replica"),
         plain("folder", "path", "text"),
-        Field("offsets", lambda row: f"{row['log_start']} – {row['log_end']}", "number"),
+        Field("offsets", log_range, "number"),
         count("last epoch", "last_epoch"),
         size("size", "bytes"),
         count("segments", "segments"),

@@ -1,8 +1,9 @@
 """The tables of a report as files: one Parquet or CSV file per table, or one JSON file.
 
 An unknown value is null in Parquet and JSON and an empty field in CSV; CSV separates the items of a
-list by spaces. Files are written under a temporary name and renamed, so that each is complete or
-absent.
+list by spaces. Parquet has every moment `*_ms` also as TIMESTAMP `*_time`, and the meaning of each
+column, for Arrow and for Spark. Files are written under a temporary name and renamed, so that each
+is complete or absent.
 """
 
 import csv
@@ -16,24 +17,40 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from lag.output.page import page
-from lag.reports.schemas import RESULTS
-from lag.results import Results
-from lag.source.schemas import PROBLEMS, REPLICAS
+from lag.reports.schemas import RESULTS, Column
+from lag.results import Results, Rows
+from lag.source import schemas
 
 FORMATS: Final = ("html", "parquet", "csv", "json")
 PAGE: Final = "index.html"
 
 
+_IS_MOMENT: Final = ", in ms since 1970"
+
+
+def _meaning(column: Column) -> str:
+    """The meaning of a column with its unit."""
+    if column.unit == "time":
+        return f"{column.meaning}{_IS_MOMENT}"
+    return f"{column.meaning}, in {column.unit}" if column.unit else column.meaning
+
+
 class Shape(NamedTuple):
-    """The columns of a table to write: names and Spark types."""
+    """The columns of a table to write."""
 
     name: str
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[schemas.Column, ...]
 
 
-SHAPES: Final = tuple(
-    Shape(table.name, tuple((column.name, column.type) for column in table.columns))
-    for table in (*RESULTS, REPLICAS, PROBLEMS)
+SHAPES: Final = (
+    *(
+        Shape(
+            table.name,
+            tuple(schemas.Column(each.name, each.type, _meaning(each)) for each in table.columns),
+        )
+        for table in RESULTS
+    ),
+    *(Shape(table.name, table.columns) for table in (schemas.REPLICAS, schemas.PROBLEMS)),
 )
 """The tables of a report, in the order of the page."""
 
@@ -80,9 +97,9 @@ def as_csv(results: Results, shape: Shape) -> str:
     """One table, with the names of its columns in the first line."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([name for name, _ in shape.columns])
+    writer.writerow([each.name for each in shape.columns])
     for row in results.rows(shape.name):
-        writer.writerow([_cell(row[name]) for name, _ in shape.columns])
+        writer.writerow([_cell(row[each.name]) for each in shape.columns])
     return text.getvalue()
 
 
@@ -98,26 +115,39 @@ def _parquet(results: Results, folder: Path) -> list[Path]:
 
     written = []
     for shape in SHAPES:
-        schema = pa.schema([(name, _arrow_type(pa, type_)) for name, type_ in shape.columns])
-        table = pa.Table.from_pylist([dict(row) for row in results.rows(shape.name)], schema)
         buffer = pa.BufferOutputStream()
-        pq.write_table(table, buffer)
+        pq.write_table(_arrow_table(shape, results.rows(shape.name)), buffer)
         written.append(_whole(folder / f"{shape.name}.parquet", buffer.getvalue().to_pybytes()))
     return written
 
 
-def _arrow_type(pa: Any, name: str) -> Any:
-    """The Arrow type of a Spark type; `KeyError` for a type that no table has."""
-    if name.startswith("ARRAY<"):
-        return pa.list_(_arrow_type(pa, name.removeprefix("ARRAY<").removesuffix(">")))
-    types = {
-        "BIGINT": pa.int64(),
-        "INT": pa.int32(),
-        "DOUBLE": pa.float64(),
-        "STRING": pa.string(),
-        "BOOLEAN": pa.bool_(),
-    }
-    return types[name]
+_SPARK_SCHEMA: Final = "org.apache.spark.sql.parquet.row.metadata"
+"""The key under which Spark reads it in a Parquet file."""
+
+
+def _arrow_table(shape: Shape, rows: Rows) -> Any:
+    """The rows as a `pyarrow.Table`, with moments and meanings."""
+    import pyarrow as pa
+
+    from lag.source.batches import moments
+
+    types = {**schemas.ARROW_TYPES, "DOUBLE": pa.float64()}
+    columns: list[schemas.Column] = []
+    arrays: list[Any] = []
+    for column in shape.columns:
+        values = pa.array([row[column.name] for row in rows], types[column.type])
+        columns.append(column)
+        arrays.append(values)
+        if column.meaning.endswith(_IS_MOMENT):
+            stem = column.name.removesuffix("_ms")
+            columns.append(schemas.Column(f"{stem}_time", schemas.TIMESTAMP, "the same moment"))
+            arrays.append(moments(values))
+    fields = [
+        pa.field(each.name, array.type, each.is_nullable, {"comment": each.meaning})
+        for each, array in zip(columns, arrays, strict=True)
+    ]
+    metadata = {_SPARK_SCHEMA: orjson.dumps(schemas.spark_schema(columns))}
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, metadata))
 
 
 _WRITERS: Final[Mapping[str, Callable[[Results, Path], list[Path]]]] = MappingProxyType(

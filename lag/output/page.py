@@ -13,9 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lag.output import cluster_sections, quorum_sections
 from lag.output.charts import Picture
-from lag.output.scales import show_span, show_time
-from lag.output.tables import badge
+from lag.output.tables import badge, show_value
 from lag.results import SEVERITY, Results
+from lag.units import show_span, show_time
 
 View = Mapping[str, Any]
 """The values that the template of a section shows."""
@@ -26,6 +26,7 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[Results], View]], ...]] = (
     ("voters", "Voters", quorum_sections.voters),
     ("commits", "Commits", quorum_sections.commits),
     ("moves", "Moves", cluster_sections.moves),
+    ("topics", "Topics", cluster_sections.topics),
     ("brokers", "Brokers", cluster_sections.brokers),
     ("clocks", "Clocks", quorum_sections.clocks),
     ("problems", "Problems", cluster_sections.problems),
@@ -84,17 +85,21 @@ def cards(results: Results) -> list[tuple[list[object], str]]:
     worst = max(known, key=lambda row: row["max_ms"], default=None)
     epochs = results.rows("leadership")
     moves = results.rows("moves")
+    replicas, faults = len(results.rows("status")), len(results.faults)
     return [
-        ([badge(state, f"{number} {state}") for number, state in states(results)], "replicas"),
+        (
+            [badge(state, f"{number} {state}") for number, state in states(results)],
+            "replica" if replicas == 1 else "replicas",
+        ),
         (["unknown"], "greatest lag")
         if worst is None
         else ([show_span(worst["max_ms"])], f"greatest lag, of replica {worst['replica']}"),
-        ([epochs[-1]["leader"]], f"leads last, in epoch {epochs[-1]['epoch']}")
+        ([show_value(epochs[-1]["leader"])], f"leads last, in epoch {epochs[-1]['epoch']}")
         if epochs
         else (["unknown"], "leader"),
         (
             [f"{sum(1 for row in moves if row['as_planned'])} of {len(moves)}"],
             "moves ended as planned",
         ),
-        ([len(results.rows("problems"))], "problems in the files"),
+        ([faults], "problem in the files" if faults == 1 else "problems in the files"),
     ]

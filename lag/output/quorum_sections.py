@@ -6,19 +6,22 @@ from typing import Any, Final
 
 from lag.output.charts import Chart, Mark, Series, Span, lines, responsive, spans
 from lag.output.charts import Row as Lane
-from lag.output.scales import merged, show_count, show_span, show_time
+from lag.output.scales import merged
 from lag.output.tables import (
     Field,
     Hinted,
     TableView,
     count,
+    log_range,
     plain,
+    rests_on,
     span,
     table,
     time,
     verdict,
 )
 from lag.results import SEVERITY, Results, Row, Rows
+from lag.units import numbered, show_count, show_span, show_time
 
 View = dict[str, Any]
 LINES_MAX: Final = 8
@@ -31,6 +34,7 @@ def status(results: Results) -> View:
     rows = sorted(results.rows("status"), key=lambda row: order.get(row["status"], 0))
     fields = [
         plain("replica", "replica"),
+        plain("role", "role"),
         verdict("status", "status"),
         plain("rule", "rule"),
         plain("facts", "facts", "text"),
@@ -63,7 +67,7 @@ def lag(results: Results) -> View:
             "records_behind_max",
             "Records behind, of each replica over time",
         ),
-        "left": len(totals) - len(shown),
+        "left": numbered(len(totals) - len(shown), "replica") if totals[len(shown) :] else "",
         "totals": _totals(results, totals),
     }
 
@@ -140,7 +144,7 @@ def _totals(results: Results, totals: Rows) -> TableView:
         totals,
         [
             plain("replica", "replica"),
-            Field("log", lambda row: f"{row['log_start']} – {row['log_end']}", "number"),
+            Field("log", log_range, "number"),
             count("records behind", "records_behind"),
             span("lag", "lag_ms"),
             span("p50", "p50_ms"),
@@ -160,9 +164,13 @@ def leadership(results: Results) -> View:
     lanes = [
         Lane(
             f"node {leader}",
-            [_tenure(row, place) for place, row in enumerate(rows) if row["leader"] == leader],
+            [
+                _tenure(row, place)
+                for place, row in enumerate(rows)
+                if row["leader"] == leader and row["elected_at_ms"] is not None
+            ],
         )
-        for leader in sorted({row["leader"] for row in rows})
+        for leader in sorted({row["leader"] for row in rows if row["leader"] is not None})
     ]
     between = (results.since_ms, results.until_ms)
     fields = [
@@ -175,6 +183,7 @@ def leadership(results: Results) -> View:
         plain("voters", "voters"),
         verdict("ended", "ended"),
         plain("facts", "facts", "text"),
+        *rests_on(results),
     ]
     return {
         "chart": responsive(lambda width: spans(width, between, lanes, label="Who led when")),
@@ -183,8 +192,10 @@ def leadership(results: Results) -> View:
 
 
 def _tenure(row: Row, place: int) -> Span:
-    ended = None if row["ended"] == "leading" else row["last_append_ms"]
-    began = row["elected_at_ms"] or 0
+    began = row["elected_at_ms"]
+    # If its end is unknown only its beginning is drawn.
+    last_ms = began if row["last_append_ms"] is None else row["last_append_ms"]
+    ended = None if row["ended"] == "leading" else last_ms
     return Span(
         began,
         ended,
@@ -197,7 +208,9 @@ def _tenure(row: Row, place: int) -> Span:
 def voters(results: Results) -> View:
     """The voter assignments in order, and the failures that they could have survived."""
     rows = results.rows("voters")
-    lane = Lane("voters could lose", [_assignment(row) for row in rows if row["at_ms"] is not None])
+    lane = Lane(
+        "the quorum could lose", [_assignment(row) for row in rows if row["at_ms"] is not None]
+    )
     between = (results.since_ms, results.until_ms)
     fields = [
         time("from", "at_ms", results),
@@ -206,13 +219,12 @@ def voters(results: Results) -> View:
         Field("to be", lambda row: _voters(row["target"] or ())),
         plain("kind", "kind"),
         count("may fail", "tolerates"),
-        span("2 survivable for", "survived_2_ms"),
-        span("1 for", "survived_1_ms"),
-        span("0 for", "survived_0_ms"),
-        span("no majority for", "no_majority_ms"),
+        *(_survived(title, name) for _, name, title in FAILURES),
         span("unknown for", "unknown_ms"),
+        *rests_on(results),
     ]
     return {
+        "legend": [*((kind, meaning) for kind, _, meaning in FAILURES), ("unclear", "unknown")],
         "chart": responsive(
             lambda width: spans(width, between, [lane], label="How many voters could be lost")
         ),
@@ -226,14 +238,37 @@ def _voters(named: Sequence[str]) -> Hinted | str:
     return Hinted(", ".join(ids), ", ".join(named)) if named else "–"
 
 
+FAILURES: Final = (
+    ("two", "survived_2_ms", "two failures or more"),
+    ("one", "survived_1_ms", "one failure"),
+    ("none", "survived_0_ms", "no failure"),
+    ("lost", "no_majority_ms", "no majority"),
+)
+"""Of each number of survivable failures the colour, the column with its time, and its meaning."""
+
+
+def _survived(title: str, name: str) -> Field:
+    """A time per number of failures; unknown if nothing is known of the whole time."""
+
+    def show(row: Row) -> str:
+        is_known = any(row[each] for _, each, _ in FAILURES) or not row["unknown_ms"]
+        return show_span(row[name] if is_known else None)
+
+    return Field(f"{title} for", show, "number")
+
+
 def _assignment(row: Row) -> Span:
-    tolerates = row["tolerates"] or 0
+    """An assignment in the colour of the longest part of its time."""
+    parts = [*FAILURES, ("unclear", "unknown_ms", "unknown")]
+    kind, longest, _ = max(parts, key=lambda each: row[each[1]] or 0)
+    lasted = [f"{meaning} for {show_span(row[name])}" for _, name, meaning in parts if row[name]]
     names = ", ".join(row["current"])
     return Span(
         row["at_ms"],
-        row["until_ms"],
-        "two" if tolerates >= 2 else "one" if tolerates == 1 else "none",
-        f"{names}: {tolerates} may fail, from {show_time(row['at_ms'])}",
+        # If its end is unknown only its beginning is drawn.
+        row["at_ms"] if row["until_ms"] is None else row["until_ms"],
+        kind if row[longest] else "unclear",
+        f"{names}, from {show_time(row['at_ms'])}: {', '.join(lasted) or 'unknown'}",
         ", ".join(voter.partition("@")[0] for voter in row["current"]),
     )
 
@@ -251,8 +286,9 @@ def commits(results: Results) -> View:
     is_known = any(value is not None for one in times for _, value in one.points)
     label = "Time until a majority had what was appended"
     return {
-        "records": sum(row["records"] or 0 for row in rows),
-        "batches": sum(row["batches"] or 0 for row in rows),
+        "are_all": all(row["records"] is not None for row in rows),
+        "records": numbered(sum(row["records"] or 0 for row in rows), "record"),
+        "batches": _batches(sum(row["batches"] or 0 for row in rows)),
         "rate": responsive(
             lambda width: lines(width, between, rate, label="Records a second over time")
         ),
@@ -263,6 +299,10 @@ def commits(results: Results) -> View:
         if is_known
         else None,
     }
+
+
+def _batches(count: int) -> str:
+    return f"{count} batch" if count == 1 else f"{count} batches"
 
 
 def clocks(results: Results) -> View:

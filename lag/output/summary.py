@@ -1,15 +1,22 @@
 """A report as a few lines of text for a terminal."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from lag.output.scales import columns, show_clock, show_count, show_span, show_time
+from lag.output.scales import columns
+from lag.output.tables import show_value
 from lag.results import SEVERITY, Results, Row
+from lag.source.problems import HARMLESS
+from lag.units import numbered, show_clock, show_count, show_span, show_time
 
 ROWS_MAX: Final = 40
 """The replicas that are named, the worst first."""
 PROBLEMS_MAX: Final = 5
+NOT_OK_MAX: Final = 5
 CLOCKS_MAX: Final = 5
+HOLES_MAX: Final = 5
+FILES_MAX: Final = 3
 _WRONG_CLOCKS: Final = ("ahead", "behind", "stepped")
 
 
@@ -23,10 +30,11 @@ def summary(results: Results) -> str:
         f"windows of {show_span(results.window_ms)}",
         "",
         columns(
-            ("replica", "status", "behind", "lag", "max", "max at", "facts"),
+            ("replica", "role", "status", "behind", "lag", "max", "max at", "facts"),
             [
                 (
                     row["replica"],
+                    show_value(row["role"]),
                     row["status"],
                     show_count(row["records_behind"]),
                     show_span(row["lag_ms"]),
@@ -50,12 +58,14 @@ def _worst(row: Row, results: Results) -> tuple[str, str]:
 
 
 def _sentences(results: Results) -> Iterator[str]:
+    yield from _holes(results)
     epochs = results.rows("leadership")
     if epochs:
         last = epochs[-1]
         gaps = [row["gap_ms"] for row in epochs if row["gap_ms"] is not None]
         longest = f", longest gap without a leader {show_span(max(gaps))}" if gaps else ""
-        yield f"Leaders: {len(epochs)} epochs, last leader {last['leader']}{longest}."
+        leader = show_value(last["leader"])
+        yield f"Leaders: {numbered(len(epochs), 'epoch')}, last leader {leader}{longest}."
         wrong = [
             _clock(row)
             for row in results.rows("clocks")
@@ -66,15 +76,46 @@ def _sentences(results: Results) -> Iterator[str]:
     moves = results.rows("moves")
     if moves:
         planned = sum(1 for row in moves if row["as_planned"])
-        slowest = max((row["duration_ms"] or 0 for row in moves), default=0)
+        known = [row["duration_ms"] for row in moves if row["duration_ms"] is not None]
+        unknown = len(moves) - len(known)
+        lost = f", of {unknown} it is unknown how long they took or how they ended"
         yield (
-            f"Moves: {planned} of {len(moves)} ended as planned, "
-            f"the slowest took {show_span(slowest)}."
+            f"Moves: {planned} of {len(moves)} ended as planned{lost if unknown else ''}, "
+            f"the slowest took {show_span(max(known, default=None))}."
         )
+    topics = results.rows("topics")
+    if topics:
+        made = sum(1 for row in topics if row["created_ms"] is not None)
+        gone = sum(1 for row in topics if row["deleted_ms"] is not None)
+        yield f"Topics: {len(topics)} in the log, {made} created, {gone} deleted."
     brokers = results.rows("brokers")
     if brokers:
-        up = sum(1 for row in brokers if row["state"] == "unfenced")
-        yield f"Brokers: {up} of {len(brokers)} are unfenced."
+        states = Counter(show_value(row["state"]) for row in brokers)
+        at_end = ", ".join(f"{count} {state}" for state, count in states.most_common())
+        yield f"Brokers at the end: {at_end}."
+    others = [row["path"] for row in results.rows("problems") if row["kind"] in HARMLESS]
+    if others:
+        more = f" and {len(others) - FILES_MAX} more" if len(others) > FILES_MAX else ""
+        yield f"Not of a log, and not read: {', '.join(others[:FILES_MAX])}{more}."
+
+
+def _holes(results: Results) -> Iterator[str]:
+    """The sentence about the holes."""
+    rows = results.rows("holes")
+    if not rows:
+        return
+    show = show_clock if results.is_within_a_day else show_time
+    named = [
+        f"{row['start_offset']}-{row['end_offset'] - 1} "
+        f"({show(row['before_ms'])} to {show(row['after_ms'])})"
+        for row in rows[:HOLES_MAX]
+    ]
+    more = f" and {len(rows) - HOLES_MAX} more" if len(rows) > HOLES_MAX else ""
+    records = show_count(sum(row["records"] for row in rows))
+    yield (
+        f"Holes: {records} records are in no copy, at offsets {', '.join(named)}{more}. "
+        "What rests on them is unknown, and names them."
+    )
 
 
 def _clock(row: Row) -> str:
@@ -83,16 +124,28 @@ def _clock(row: Row) -> str:
     if row["verdict"] == "stepped":
         return f"{row['replica']}'s or {of} was set meanwhile"
     bounds = [abs(each) for each in (row["at_least_ms"], row["at_most_ms"]) if each is not None]
-    size = f"{min(bounds)} ms or more" if len(bounds) == 1 else f"{min(bounds)} to {max(bounds)} ms"
+    size = f"{show_span(min(bounds))} or more"
+    if len(bounds) > 1:
+        size = f"{show_span(min(bounds))} to {show_span(max(bounds))}"
     where = "ahead of" if row["verdict"] == "ahead" else "behind"
     return f"{row['replica']}'s is {size} {where} {of}"
 
 
 def problems(results: Results) -> Iterator[str]:
-    """The first problems, and the number of the others."""
-    rows = results.rows("problems")
+    """The first faults of the files, and the number of the others."""
+    rows = results.faults
     for row in rows[:PROBLEMS_MAX]:
         where = "" if row["position"] is None else f", byte {row['position']}"
         yield f"{row['path']}{where}: {row['reason']}"
     if len(rows) > PROBLEMS_MAX:
-        yield f"and {len(rows) - PROBLEMS_MAX} more problems; the report has them all"
+        more = numbered(len(rows) - PROBLEMS_MAX, "more problem")
+        yield f"and {more}; the report has them all"
+
+
+def not_ok(results: Results) -> Iterator[str]:
+    """The first replicas that are not OK and the reason for each, and the number of the others."""
+    rows = results.not_ok
+    for row in rows[:NOT_OK_MAX]:
+        yield f"replica {row['replica']} is {row['status']}: {row['facts']}"
+    if len(rows) > NOT_OK_MAX:
+        yield f"and not OK: {numbered(len(rows) - NOT_OK_MAX, 'more replica')}"

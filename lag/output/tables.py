@@ -6,8 +6,8 @@ A cell is text or a number, or one of the values below that the templates draw.
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from lag.output.scales import show_bytes, show_clock, show_count, show_span, show_time
 from lag.results import Results, Row, Rows
+from lag.units import show_bytes, show_clock, show_count, show_span, show_time
 
 ROWS_MAX: Final = 200
 """The rows of a table that the page shows; the files have all of them."""
@@ -88,6 +88,13 @@ def plain(title: str, name: str, kind: str = "") -> Field:
     return Field(title, lambda row: show_value(row[name]), kind)
 
 
+def rests_on(results: Results) -> list[Field]:
+    """The holes that a row rests on, if the log has any."""
+    if not results.rows("holes"):
+        return []
+    return [Field("rests on hole", lambda row: row["hole"] or "–")]
+
+
 def verdict(title: str, name: str) -> Field:
     """A word as a badge."""
     return Field(title, lambda row: badge(row[name]))
@@ -106,8 +113,13 @@ def show_value(value: Any) -> str:
             return str(value)
 
 
+def log_range(row: Row) -> str:
+    """The first offset of a log, and its end."""
+    return f"{show_value(row['log_start'])} – {show_value(row['log_end'])}"
+
+
 _TONES: Final = {
-    **dict.fromkeys(("OK", "completed", "unfenced", "agree", "leading"), "good"),
+    **dict.fromkeys(("OK", "completed", "unfenced", "agree", "leading", "exists"), "good"),
     **dict.fromkeys(("WARN", "running", "paused", "stopping", "one-sided", "registered"), "warn"),
     **dict.fromkeys(("ERR", "STALLED", "STOPPED", "stuck", "fenced", "stepped"), "bad"),
     **dict.fromkeys(("ahead", "behind"), "warn"),

@@ -14,31 +14,40 @@ The table has a row per batch and replica, too many for Spark's rows. It is proc
 (`lag.source.batches`), as whole columns; `Arrivals` is the content of one pack.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from lag.reports.clocks import EpochPart
 from lag.reports.dataframes import mapped
-from lag.source.batches import CHUNK_OFFSETS_MIN, batch_packs, merged, spans_of, unpacked
+from lag.source.batches import CHUNK_OFFSETS_MIN, batch_packs, unpacked
+from lag.source.record_packs import from_bytes, to_bytes
+from lag.source.runs import Run, joined, runs_of
+from lag.source.schemas import ARROW_TYPES
 
 PACKS: Final = (("replica", "STRING"), ("chunk", "BIGINT"), ("rows", "BINARY"))
 """The columns of packs of batches."""
-_SPANS: Final = (
+_RUNS: Final = (
     ("replica", "STRING"), ("epoch", "INT"), ("first", "BIGINT"), ("end", "BIGINT"),
     ("first_ms", "BIGINT"), ("last_ms", "BIGINT"), ("first_here_ms", "BIGINT"),
     ("last_here_ms", "BIGINT"), ("least_delay_ms", "BIGINT"), ("timed", "BIGINT"),
+    ("batches", "BIGINT"),
 )  # fmt: skip
+
+
+Parts = Mapping[tuple[str, int], EpochPart]
 
 
 class ArrivalTable(NamedTuple):
     """The table as Spark has it: packs, and what its workers need to unpack them."""
 
     packs: DataFrame
-    parts: Mapping[tuple[str, int], EpochPart]
+    parts: Parts
 
 
 class Arrivals(NamedTuple):
@@ -58,15 +67,17 @@ class Arrivals(NamedTuple):
 
     def only(self, wanted: Any) -> "Arrivals":
         """The rows selected by a mask."""
+        if wanted.all():
+            return self
         return Arrivals(*(column[wanted] for column in self))
 
 
-def arrivals(batches: DataFrame, known: Mapping[tuple[str, int], EpochPart]) -> ArrivalTable:
+def arrivals(batches: DataFrame, known: Parts) -> ArrivalTable:
     """The table, from batches as rows or packs."""
     return ArrivalTable(packed(batches), known)
 
 
-def arrived(replica: str, pack: Any, known: Mapping[tuple[str, int], EpochPart]) -> Arrivals:
+def arrived(replica: str, pack: Any, known: Parts) -> Arrivals:
     """The rows of a pack that belong to the quorum's log."""
     rows = unpacked(pack)
     epochs, places = np.unique(rows["epoch"], return_inverse=True)
@@ -88,7 +99,31 @@ def arrived(replica: str, pack: Any, known: Mapping[tuple[str, int], EpochPart])
         here,
         rows["local_append_known"],
     )
-    return found.only(rows["base_offset"] < each("epoch_end", -1))
+    return found.only(rows["base_offset"] < each("shared_end", -1))
+
+
+def without(misplaced: Mapping[str, Sequence[Run]], packs: DataFrame) -> DataFrame:
+    """The packs without batches that are not where they belong."""
+    is_wrong = F.col("replica").isin(*misplaced)
+    names = [name for name, _ in PACKS]
+    others = packs.where(~is_wrong).select(*names)
+    kept = mapped(packs.where(is_wrong).select(*names), partial(_without, misplaced), PACKS)
+    return others.unionByName(kept)
+
+
+def _without(misplaced: Mapping[str, Sequence[Run]], batches: Iterator[Any]) -> Iterator[Any]:
+    schema = pa.schema([(name, ARROW_TYPES[type_]) for name, type_ in PACKS])
+    for batch in batches:
+        found = []
+        for row in batch.to_pylist():
+            rows = from_bytes(row["rows"])
+            base, epoch = rows["base_offset"].to_numpy(), rows["epoch"].to_numpy()
+            is_wrong = np.zeros(len(base), np.bool_)
+            for run in misplaced[row["replica"]]:
+                is_wrong |= (base >= run.first) & (base < run.end) & (epoch == run.epoch)
+            if not is_wrong.all():
+                found.append({**row, "rows": to_bytes(rows.filter(pa.array(~is_wrong)))})
+        yield pa.RecordBatch.from_pylist(found, schema)
 
 
 def packed(batches: DataFrame) -> DataFrame:
@@ -109,23 +144,24 @@ def _packed(batches: Iterator[Any]) -> Iterator[Any]:
         yield pa.RecordBatch.from_pylist(found, schema)
 
 
-def spans(packs: DataFrame) -> DataFrame:
-    """The part of each epoch that each replica holds, per task: columns of `epochs.Span`."""
-    return mapped(packs.select("replica", "rows"), _spans, _SPANS)
+def runs(packs: DataFrame) -> DataFrame:
+    """The runs of the batches, per task: columns of `Run`."""
+    return mapped(packs.select("replica", "rows"), _runs, _RUNS)
 
 
-def _spans(batches: Iterator[Any]) -> Iterator[Any]:
-    from lag.source.schemas import ARROW_TYPES
-
-    schema = pa.schema([(name, ARROW_TYPES[type_]) for name, type_ in _SPANS])
+def _runs(batches: Iterator[Any]) -> Iterator[Any]:
+    schema = pa.schema([(name, ARROW_TYPES[type_]) for name, type_ in _RUNS])
     for batch in batches:
-        found: list[dict[str, Any]] = []
-        for replica, rows in zip(batch["replica"].to_pylist(), batch["rows"], strict=True):
-            found += spans_of(replica, unpacked(rows.as_buffer()))
-        yield pa.RecordBatch.from_pylist(merged(found), schema)
+        found = joined(
+            run
+            for replica, rows in zip(batch["replica"].to_pylist(), batch["rows"], strict=True)
+            for run in runs_of(replica, unpacked(rows.as_buffer()))
+        )
+        rows = [{name: getattr(run, name) for name in schema.names} for run in found]
+        yield pa.RecordBatch.from_pylist(rows, schema)
 
 
-def of_packs(made: Any, packs: Any, known: Mapping[tuple[str, int], EpochPart]) -> Iterator[Any]:
+def of_packs(made: Any, packs: Any, known: Parts) -> Iterator[Any]:
     """The results of `made` for the arrivals of each pack, by replica."""
     for replica, rows in zip(packs["replica"].to_pylist(), packs["rows"], strict=True):
         yield made(replica, arrived(replica, rows.as_buffer(), known))

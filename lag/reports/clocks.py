@@ -10,7 +10,7 @@ Spark.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from lag.reports.epochs import EpochSpan, Leader, Span
+from lag.reports.epochs import Leader, Span
 
 ROUNDING_MS: Final = 1
 
@@ -110,8 +110,8 @@ class EpochPart(NamedTuple):
 
     replica: str
     epoch: int
-    epoch_end: int
-    """The end of the epoch in the quorum's log."""
+    shared_end: int
+    """The offset up to which the replica's log is the quorum's."""
     is_leader: bool
     clock_ms: int
     """The correction of the replica's clock to the leader's."""
@@ -119,14 +119,14 @@ class EpochPart(NamedTuple):
 
 def parts(
     spans: Sequence[Span],
-    quorum: Mapping[int, EpochSpan],
+    shared: Mapping[str, int],
     led: Mapping[int, Leader],
     clocks: Mapping[Pair, Bounds],
 ) -> dict[tuple[str, int], EpochPart]:
-    """The parts of the quorum's log, by replica and epoch."""
+    """The parts of the quorum's log, by replica and epoch; `shared` is that of `QuorumLog`."""
     found = {}
     for span in spans:
-        if span.epoch not in quorum:
+        if span.first >= shared[span.replica]:
             continue
         leader = led.get(span.epoch)
         name = None if leader is None else leader.replica
@@ -134,7 +134,7 @@ def parts(
         found[(span.replica, span.epoch)] = EpochPart(
             span.replica,
             span.epoch,
-            quorum[span.epoch].end,
+            shared[span.replica],
             name == span.replica,
             0 if known is None else known.certain_ms,
         )

@@ -2,32 +2,56 @@
 
 A batch is at a majority when more than half of the voters hold it on disk, the leader included. It
 is committed no earlier. Voters with unknown times count as not having it: if the others are a
-majority, the time is exact or too long; otherwise it is unknown.
+majority, the time is exact or too long; otherwise it is unknown. If the arrival at a voter is lost,
+or a hole of the log may hide other voters, the times of the window are unknown.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from lag.reports import offset_ranges
 from lag.reports.arrivals import Arrivals, ArrivalTable, arrived
+from lag.reports.holes import NONE, Holes, blanked
+from lag.reports.offset_ranges import Range
 from lag.reports.schemas import COMMITS
 from lag.reports.scope import Scope
 from lag.reports.voters import Seat
 
 _SHARES: Final = (50, 95, 99)
+_NOTHING: Final = dict.fromkeys(("batches", "records", "bytes", "majority_known"), 0)
+"""The counts of a window in which nothing was appended."""
 _UNKNOWN: Final = 1 << 62
 """An unknown time, later than any other."""
+_LOST: Final = "majority_lost"
+_MAJORITY: Final = tuple(name for name in COMMITS.names if name.startswith("majority"))
 
 
-def commits(arrivals: ArrivalTable, seats: Sequence[Seat], scope: Scope) -> list[dict[str, Any]]:
+class Lost(NamedTuple):
+    """The unknown arrivals at voters."""
+
+    holes: Holes = NONE
+    arrivals: Mapping[str, Sequence[Range]] = MappingProxyType({})
+    """For each voter with append times, the offsets that came to it at an unknown time."""
+    votes: Sequence[Range] = ()
+    """The offsets whose voters are unknown."""
+
+
+NOTHING: Final = Lost()
+
+
+def commits(
+    arrivals: ArrivalTable, seats: Sequence[Seat], scope: Scope, lost: Lost = NOTHING
+) -> list[dict[str, Any]]:
     """The report `commits`; `seats` are those of all assignments."""
     values = (
         arrivals.packs.groupBy("chunk")
-        .agg(_values(arrivals, seats, scope)("replica", "rows").alias("values"))
+        .agg(_values(arrivals, seats, scope, lost)("replica", "rows").alias("values"))
         .select(F.inline("values"))
     )
     found = (
@@ -48,16 +72,19 @@ def commits(arrivals: ArrivalTable, seats: Sequence[Seat], scope: Scope) -> list
             F.max_by("at_ms", F.when(F.col("what") == "majority_ms", F.col("value"))).alias(
                 "majority_worst_at_ms"
             ),
+            F.max(F.col("what") == _LOST).alias(_LOST),
         )
     )
+    of_window = {row["window"]: row.asDict() for row in found.collect()}
     rows = []
-    for row in sorted((each.asDict() for each in found.collect()), key=lambda each: each["window"]):
-        bounds = scope.bounds_of(row["window"])
-        seconds = (bounds["window_end_ms"] - bounds["window_start_ms"]) / 1_000
-        rates = {f"{name}_per_s": row[name] / seconds for name in ("records", "batches")}
-        whole = {**row, **bounds, **rates}
-        rows.append({name: whole[name] for name in COMMITS.names})
-    return rows
+    for window in range(scope.windows):
+        row = {**_NOTHING, **of_window.get(window, {}), **scope.bounds_of(window), "hole": None}
+        for name in ("records", "batches"):
+            row[f"{name}_per_s"] = row[name] * 1_000 / scope.length_ms(window)
+        rows.append({**row, **(dict.fromkeys(_MAJORITY) if row.get(_LOST) else {})})
+    counted = [name for name in COMMITS.names if not name.startswith("window") and name != "hole"]
+    rows = blanked(rows, scope, lost.holes, counted)
+    return [{name: row.get(name) for name in COMMITS.names} for row in rows]
 
 
 def _ranked(values: DataFrame) -> DataFrame:
@@ -92,7 +119,9 @@ def _sizes(of: str) -> tuple[Column, Column]:
     )
 
 
-def _values(came: ArrivalTable, seats: Sequence[Seat], scope: Scope) -> Callable[..., Column]:
+def _values(
+    came: ArrivalTable, seats: Sequence[Seat], scope: Scope, lost: Lost
+) -> Callable[..., Column]:
     """Return a function from the packs of a chunk to counts of values per window."""
     parts = came.parts
 
@@ -101,7 +130,7 @@ def _values(came: ArrivalTable, seats: Sequence[Seat], scope: Scope) -> Callable
             (name, arrived(name, rows.as_buffer(), parts))
             for name, rows in zip(replicas.to_pylist(), packs, strict=True)
         ]
-        return list(values_of(of_replicas, seats, scope))
+        return list(values_of(of_replicas, seats, scope, lost))
 
     made: Callable[..., Column] = F.arrow_udf(
         values,
@@ -111,7 +140,10 @@ def _values(came: ArrivalTable, seats: Sequence[Seat], scope: Scope) -> Callable
 
 
 def values_of(
-    came: Sequence[tuple[str, Arrivals]], seats: Sequence[Seat], scope: Scope
+    came: Sequence[tuple[str, Arrivals]],
+    seats: Sequence[Seat],
+    scope: Scope,
+    lost: Lost = NOTHING,
 ) -> Iterator[dict[str, Any]]:
     """Counts of sizes and of times to a majority, per window.
 
@@ -131,9 +163,23 @@ def values_of(
     window = (at_ms - scope.grid_ms - 1) // scope.window_ms
     for name, column in sizes.items():
         yield from _times(name, window[wanted], column[wanted], at_ms[wanted])
+    is_lost = wanted & _lost(base, seats, lost)
+    yield from _times(
+        _LOST, window[is_lost], np.zeros(len(base), np.int64)[is_lost], at_ms[is_lost]
+    )
     wanted &= majority_at_ms != _UNKNOWN
     took_ms = np.maximum(0, majority_at_ms - at_ms)
     yield from _times("majority_ms", window[wanted], took_ms[wanted], at_ms[wanted])
+
+
+def _lost(base: Any, seats: Sequence[Seat], lost: Lost) -> Any:
+    """A mask of the batches whose time at a majority is unknown because records are lost."""
+    found = offset_ranges.mask(lost.votes, base)
+    for seat in seats:
+        if seat.replica in lost.arrivals:
+            sits = (base >= seat.from_offset) & (base < seat.to_offset)
+            found |= sits & offset_ranges.mask(lost.arrivals[seat.replica], base)
+    return found
 
 
 def _majority_at_ms(base: Any, came: Sequence[tuple[str, Arrivals]], seats: Sequence[Seat]) -> Any:

@@ -1,12 +1,10 @@
-"""The epochs of the quorum's log, and the copies that hold them.
+"""The epochs of the quorum's log, and the copies that hold them. Plain values, no Spark."""
 
-Every replica has a copy; that of a dead one may end with records that are not in the quorum's log.
-The *quorum's log* is the most up-to-date copy (Raft's order: last epoch, then end offset), extended
-below its first record by what other copies still have. Plain values, no Spark.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
+
+from lag.reports.quorum_log import QuorumLog
+from lag.source.runs import Run, both
 
 
 class Span(NamedTuple):
@@ -29,42 +27,67 @@ class Span(NamedTuple):
     """The number of batches with a known append time here."""
 
 
+def spans(runs: Iterable[Run]) -> list[Span]:
+    """The part of each epoch that each replica holds, from its runs."""
+    found: dict[tuple[str, int], Run] = {}
+    for run in runs:
+        key = (run.replica, run.epoch)
+        found[key] = both(found[key], run) if key in found else run
+    return [Span(**{name: getattr(run, name) for name in Span._fields}) for run in found.values()]
+
+
 class EpochSpan(NamedTuple):
-    """One epoch of the quorum's log."""
+    """One epoch of the quorum's log, as far as it is known."""
 
     epoch: int
     first: int
     end: int
     first_ms: int
     last_ms: int
+    begins_known: bool = True
+    """False if the epoch may have begun earlier, in a hole or before the start of the log."""
+    ends_known: bool = True
+    """False if it may have ended later, in a hole."""
 
 
-def best_copy(spans: Iterable[Span]) -> str | None:
-    """The replica whose log is the quorum's."""
-    best = max(spans, key=lambda span: (span.epoch, span.end, -span.first), default=None)
-    return None if best is None else best.replica
-
-
-def quorum_epochs(spans: Sequence[Span]) -> dict[int, EpochSpan]:
+def quorum_epochs(log: QuorumLog) -> dict[int, EpochSpan]:
     """The epochs of the quorum's log, by number and in order."""
-    best = best_copy(spans)
-    own = [span for span in spans if span.replica == best]
-    begins = min((span.first for span in own), default=0)
-    below = [
-        span._replace(end=min(span.end, begins))
-        for span in spans
-        if span.replica != best and span.first < begins
-    ]
     found: dict[int, EpochSpan] = {}
-    for span in sorted((*own, *below), key=lambda span: span.epoch):
-        had = found.get(span.epoch, EpochSpan(span.epoch, *span[2:6]))
-        found[span.epoch] = EpochSpan(
-            span.epoch,
-            min(had.first, span.first),
-            max(had.end, span.end),
-            min(had.first_ms, span.first_ms),
-            max(had.last_ms, span.last_ms),
+    ends = {piece.end for piece in log.pieces}
+    begins = {piece.first for piece in log.pieces}
+    for piece in log.pieces:
+        assert piece.first_ms is not None, "times were looked up"
+        assert piece.last_ms is not None
+        is_first = piece.first == 0 or piece.elects or piece.first in ends
+        own = EpochSpan(
+            piece.epoch, piece.first, piece.end, piece.first_ms, piece.last_ms, is_first, True
         )
+        had = found.get(piece.epoch, own)
+        is_last = piece.end == log.end or piece.end in begins
+        found[piece.epoch] = EpochSpan(
+            piece.epoch,
+            had.first,
+            piece.end,
+            min(had.first_ms, own.first_ms),
+            max(had.last_ms, own.last_ms),
+            had.begins_known,
+            is_last,
+        )
+    return found
+
+
+def until(
+    quorum: Mapping[int, EpochSpan], end: int, last_ms: int | None, *, ends_known: bool = True
+) -> dict[int, EpochSpan]:
+    """The epochs when the quorum's log ended at `end`, with a last record appended at `last_ms`.
+
+    `ends_known` is false if a hole begins there.
+    """
+    found = {number: each for number, each in quorum.items() if each.first < end}
+    for number, each in found.items():
+        if each.end > end:
+            last = each.last_ms if last_ms is None else last_ms
+            found[number] = each._replace(end=end, last_ms=last, ends_known=ends_known)
     return found
 
 
@@ -84,7 +107,8 @@ def leaders(
 ) -> dict[int, Leader]:
     """The leaders of the epochs of the quorum's log, from rows of `epochs` and `replicas`.
 
-    Of several folders of a node the first by name counts.
+    The record of a leader is the first of its epoch. Of several folders of a node the first by name
+    counts.
     """
     names: dict[int, str] = {}
     for row in sorted(replicas, key=lambda row: str(row["replica"]), reverse=True):
@@ -93,5 +117,11 @@ def leaders(
     return {
         row["epoch"]: Leader(row["leader"], names.get(row["leader"]), row["voters"])
         for row in rows
-        if row["epoch"] in quorum and row["leader"] is not None and row["leader"] >= 0
+        if row["leader"] is not None and row["leader"] >= 0 and _is_first(row, quorum)
     }
+
+
+def _is_first(row: Mapping[str, Any], quorum: Mapping[int, EpochSpan]) -> bool:
+    """True if the record begins an epoch of the quorum's log."""
+    epoch = quorum.get(row["epoch"])
+    return epoch is not None and epoch.begins_known and row["start_offset"] == epoch.first

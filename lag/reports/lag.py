@@ -10,8 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any, Final, NamedTuple
 
+from lag.reports import offset_ranges
 from lag.reports.clocks import EpochPart
 from lag.reports.epochs import EpochSpan, Span
+from lag.reports.holes import NONE, Holes, blanked, names
+from lag.reports.offset_ranges import Range
+from lag.reports.quorum_log import QuorumLog
 from lag.reports.schemas import REPLICA_LAG, REPLICATION_LAG
 from lag.reports.scope import Scope
 
@@ -40,6 +44,8 @@ class LeaderTimeline(NamedTuple):
     """The end of its log at each sample, from number 1 on."""
     appended_ms: Mapping[int, int]
     """The append time of the batch at each offset where a log ended at a sample."""
+    last_ms: int | None = None
+    """The time of its last append before the end of the report."""
 
 
 class Sample(NamedTuple):
@@ -49,29 +55,39 @@ class Sample(NamedTuple):
     log_end: int | None
     behind: int | None
     lag_ms: int | None
+    is_lost: bool = False
+    """True if records arrived since the sample before, or were awaited, of which nothing is known
+    because they are lost."""
 
 
 def samples(
-    buckets: Iterable[Bucket], unknown: frozenset[int], leading: LeaderTimeline, scope: Scope
+    buckets: Iterable[Bucket],
+    unknown: frozenset[int],
+    leading: LeaderTimeline,
+    scope: Scope,
+    lost: Sequence[Range] = (),
 ) -> Iterator[Sample]:
     """The replica at each sample.
 
     `unknown` are the start offsets of batches that it has since an unknown time, so that it is
-    unknown too whether it was waiting for one of them.
+    unknown too whether it was waiting for one of them. `lost` are offsets of which nothing is known
+    at this replica, or at any.
     """
     came = {bucket.sample: bucket.came_to for bucket in buckets}
     log_end = came.get(0)
     for number, leader_end in enumerate(leading.ends, 1):
-        t_ms = scope.sample_at(number)
+        t_ms, before = scope.sample_at(number), log_end
         log_end = max(log_end or 0, came[number]) if number in came else log_end
-        if log_end is None or leader_end is None or log_end in unknown:
-            yield Sample(t_ms, None, None, None)
+        is_awaited = any(offset_ranges.holds(lost, end or 0) for end in (log_end, leader_end))
+        is_lost = is_awaited or offset_ranges.begins(lost, before or 0, log_end or 0)
+        if is_awaited or log_end is None or leader_end is None or log_end in unknown:
+            yield Sample(t_ms, None, None, None, is_lost)
         elif log_end >= leader_end:
-            yield Sample(t_ms, log_end, 0, 0)
+            yield Sample(t_ms, log_end, 0, 0, is_lost)
         else:
             since_ms = leading.appended_ms.get(log_end)
             lag_ms = None if since_ms is None else max(0, t_ms - since_ms)
-            yield Sample(t_ms, log_end, leader_end - log_end, lag_ms)
+            yield Sample(t_ms, log_end, leader_end - log_end, lag_ms, is_lost)
 
 
 def percentile(values: Sequence[int], share: float) -> int | None:
@@ -92,6 +108,9 @@ def measures(taken: Sequence[Sample], peaks: Iterable[Bucket]) -> dict[str, Any]
     worst = max((*known, *at_peaks), key=lambda each: (each[0], -each[1]), default=None)
     behind = [each.behind for each in taken if each.behind is not None]
     last = taken[-1]
+    if any(each.is_lost for each in taken):
+        # What is lost may have been the greatest, and its time counts.
+        in_order, worst, behind = [], None, []
     return {
         "log_end": last.log_end,
         "records_behind": last.behind,
@@ -100,7 +119,7 @@ def measures(taken: Sequence[Sample], peaks: Iterable[Bucket]) -> dict[str, Any]
         **{name: percentile(in_order, share) for name, share in _PERCENTILES},
         "max_ms": None if worst is None else worst[0],
         "worst_at_ms": worst[1] if worst is not None and worst[0] else None,
-        "trend_ms_per_s": _slope([(t_ms / 1_000, lag) for lag, t_ms in known]),
+        "trend_ms_per_s": _slope([(t_ms / 1_000, lag) for lag, t_ms in known if in_order]),
         "samples": len(known),
     }
 
@@ -116,10 +135,14 @@ def _slope(points: Sequence[tuple[float, int]]) -> float | None:
 
 
 def windows(
-    buckets: Sequence[Bucket], unknown: frozenset[int], leading: LeaderTimeline, scope: Scope
+    buckets: Sequence[Bucket],
+    unknown: frozenset[int],
+    leading: LeaderTimeline,
+    scope: Scope,
+    lost: Sequence[Range] = (),
 ) -> Iterator[dict[str, Any]]:
     """A row per window, and one for the `WHOLE` with the lag at each sample."""
-    taken = list(samples(buckets, unknown, leading, scope))
+    taken = list(samples(buckets, unknown, leading, scope, lost))
     peaks = [bucket for bucket in buckets if bucket.peak_ms is not None]
     per_window: dict[int, tuple[list[Sample], list[Bucket]]] = {}
     for sample in taken:
@@ -148,13 +171,16 @@ Row = dict[str, Any]
 Parts = Mapping[tuple[str, int], EpochPart]
 
 
-def replication_lag(measured: Iterable[Row], known: Parts, scope: Scope) -> list[Row]:
+def replication_lag(
+    measured: Iterable[Row], known: Parts, scope: Scope, holes: Holes = NONE
+) -> list[Row]:
     """The report `replication_lag`; `known` are the parts of the logs (`clocks.parts`)."""
     found = [
         {**row, **scope.bounds_of(row["window"]), "clock_ms": _clock_ms(row["replica"], known)}
         for row in measured
         if row["window"] != WHOLE
     ]
+    found = blanked(found, scope, holes, ())
     found.sort(key=lambda row: (row["replica"], row["window"]))
     return [{name: row[name] for name in REPLICATION_LAG.names} for row in found]
 
@@ -170,13 +196,14 @@ def replica_lag(
     ends: Mapping[str, Row],
     replicas: Iterable[Mapping[str, Any]],
     known: Parts,
+    holes: Holes = NONE,
 ) -> list[Row]:
     """The report `replica_lag`: the whole time, and the end of each log (`ends`)."""
     whole = {row["replica"]: row for row in measured if row["window"] == WHOLE}
     found = []
     for replica in sorted(replicas, key=lambda row: str(row["replica"])):
         name = replica["replica"]
-        clock = {"clock_ms": _clock_ms(name, known)}
+        clock = {"clock_ms": _clock_ms(name, known), "hole": names(holes.holes)}
         row = {**replica, **whole.get(name, {}), **clock, **ends.get(name, {})}
         found.append({column: row.get(column) for column in REPLICA_LAG.names})
     return found
@@ -185,7 +212,7 @@ def replica_lag(
 def ends(
     spans: Iterable[Span],
     known: Parts,
-    quorum: Mapping[int, EpochSpan],
+    log: QuorumLog,
     appended_ms: Mapping[int, int],
     end_ms: int,
 ) -> dict[str, Row]:
@@ -196,23 +223,30 @@ def ends(
     per_replica: dict[str, list[Span]] = {}
     for span in spans:
         per_replica.setdefault(span.replica, []).append(span)
-    quorum_end = max((epoch.end for epoch in quorum.values()), default=0)
     found = {}
     for replica, own in per_replica.items():
-        log_end = max(span.end for span in own)
-        shared_end = max((min(s.end, p.epoch_end) for s, p in _with_parts(own, known)), default=0)
-        behind = quorum_end - shared_end
+        shared_end = log.shared[replica]
+        log_end = max(shared_end, *(span.end for span in own))
+        behind = log.end - shared_end
         since_ms = appended_ms.get(shared_end) if behind else None
-        found[replica] = {
+        row = {
             "log_end": log_end,
             "last_epoch": max(span.epoch for span in own),
-            "records_behind": behind,
+            "records_behind": behind + offset_ranges.size(log.lost[replica]),
+            "records_lost": offset_ranges.size(log.lost[replica]),
             "records_diverging": log_end - shared_end,
             "waits_since_ms": since_ms,
             "last_append_ms": last_append_ms(own, known),
             "lag_ms": _lag_ms(behind, since_ms, end_ms),
         }
+        if replica in log.undecided:
+            row |= dict.fromkeys(_UNDECIDED)
+        found[replica] = row
     return found
+
+
+_UNDECIDED: Final = ("records_behind", "records_diverging", "waits_since_ms", "lag_ms")
+"""The columns that are unknown if records of a replica may be in the quorum's log or not."""
 
 
 def _lag_ms(behind: int, since_ms: int | None, end_ms: int) -> int | None:
@@ -237,17 +271,60 @@ def last_append_ms(spans: Iterable[Span], known: Parts) -> int | None:
     return max(times)[1] if times else None
 
 
-def cut(measured: Iterable[Row], ends_: Mapping[str, Row], end_ms: int) -> dict[str, Row]:
+def cut(
+    measured: Iterable[Row],
+    ends_: Mapping[str, Row],
+    spans: Sequence[Span],
+    known: Parts,
+    log: QuorumLog,
+    quorum: Mapping[int, EpochSpan],
+    end_ms: int,
+) -> dict[str, Row]:
     """The `ends` of a report that ends before the logs do, as far as append times tell."""
     found = {}
     for row in measured:
         if row["window"] == WHOLE and row["replica"] in ends_:
+            whole = ends_[row["replica"]]
+            own = [span for span in spans if span.replica == row["replica"]]
             behind, lag_ms = row["records_behind"], row["lag_ms"]
+            lacks, log_end = None, None
+            if behind is not None and row["log_end"] is not None:
+                lost = log.lost.get(row["replica"], ())
+                lacks = sum(max(0, min(high, row["log_end"]) - low) for low, high in lost)
+            diverging = _diverging_by(end_ms, own, known, whole["records_diverging"])
+            if row["log_end"] is not None and diverging is not None:
+                log_end = row["log_end"] + diverging
             found[row["replica"]] = {
-                **ends_[row["replica"]],
-                "records_behind": behind,
+                **whole,
+                "log_end": log_end,
+                "last_epoch": whole["last_epoch"] if diverging else _epoch_before(log_end, quorum),
+                "records_behind": None if lacks is None else behind + lacks,
+                "records_lost": lacks,
+                "records_diverging": diverging,
                 "lag_ms": lag_ms,
                 "waits_since_ms": end_ms - lag_ms if behind and lag_ms is not None else None,
                 "last_append_ms": row["last_append_ms"],
             }
     return found
+
+
+def _diverging_by(
+    end_ms: int, spans: Iterable[Span], known: Parts, diverging: int | None
+) -> int | None:
+    """The records that a replica holds besides the quorum's log, if all of them came by then."""
+    if not diverging:
+        return diverging
+    for span in spans:
+        part = known.get((span.replica, span.epoch))
+        if part is None or span.end > part.shared_end:
+            ahead_ms = 0 if part is None else part.clock_ms
+            if span.last_here_ms is None or span.last_here_ms - ahead_ms > end_ms:
+                return None
+    return diverging
+
+
+def _epoch_before(offset: int | None, quorum: Mapping[int, EpochSpan]) -> int | None:
+    """The epoch of the last record before this offset of the quorum's log."""
+    if offset is None:
+        return None
+    return next((each.epoch for each in quorum.values() if each.first < offset <= each.end), None)

@@ -5,7 +5,7 @@ samples, and the result is as large as the time is long. `lag.windows` measures 
 Spark has its counts.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -15,9 +15,12 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from lag.reports.arrivals import Arrivals, ArrivalTable, of_packs
+from lag.reports import offset_ranges
+from lag.reports.arrivals import Arrivals, ArrivalTable, Parts, of_packs
 from lag.reports.dataframes import mapped
 from lag.reports.lag import Bucket, LeaderTimeline, windows
+from lag.reports.offset_ranges import Range
+from lag.reports.quorum_log import Piece
 from lag.reports.scope import Scope
 from lag.source.record_packs import joined
 from lag.source.schemas import ARROW_TYPES
@@ -42,27 +45,40 @@ class Counts(NamedTuple):
     """For each start offset, the replicas at which the batch arrived at an unknown time."""
 
 
-def counts(arrivals: ArrivalTable, quorum_copy: str, scope: Scope) -> Counts:
-    """Count the arrivals; `quorum_copy` is the replica with the quorum's log."""
-    counted = _counted(arrivals, quorum_copy, scope).persist(StorageLevel.MEMORY_AND_DISK)
-    ends = counted.where(F.col("replica").isNull()).select("sample", "came_to").collect()
+def counts(arrivals: ArrivalTable, pieces: Sequence[Piece], scope: Scope) -> Counts:
+    """Count the arrivals; `pieces` are those of the quorum's log."""
+    sources: dict[str, list[Range]] = {}
+    for piece in pieces:
+        sources.setdefault(piece.replica, []).append((piece.first, piece.end))
+    joined_up = {replica: offset_ranges.union(ranges) for replica, ranges in sources.items()}
+    counted = _counted(arrivals, joined_up, scope).persist(StorageLevel.MEMORY_AND_DISK)
+    of_leader = counted.where(F.col("replica").isNull())
+    ends = of_leader.select("sample", "came_to", "last_ms").collect()
     waiting = _waiting_for(arrivals, counted)
     unknown = {row["base_offset"]: frozenset(row["unknown_to"]) for row in waiting}
+    by_the_end = [row for row in ends if row["sample"] <= scope.samples]
+    last = max(by_the_end, key=lambda row: row["came_to"], default=None)
     leading = LeaderTimeline(
         _running({row["sample"]: row["came_to"] for row in ends}, scope),
         {row["base_offset"]: row["leader_append_ms"] for row in waiting},
+        None if last is None else last["last_ms"],
     )
     return Counts(counted, leading, {offset: who for offset, who in unknown.items() if who})
 
 
-def measured(counts_: Counts, scope: Scope) -> list[dict[str, Any]]:
-    """The result of `lag.windows` for each replica: a row per window and one for the whole time."""
+def measured(
+    counts_: Counts, lost: Mapping[str, Sequence[Range]], scope: Scope
+) -> list[dict[str, Any]]:
+    """The result of `lag.windows` for each replica: a row per window and one for the whole time.
+
+    `lost` has for each replica the offsets of which nothing is known.
+    """
     counted, leading, unknown = counts_
 
     def measure(row: Row) -> Iterator[dict[str, Any]]:
         replica, buckets = row["replica"], [Bucket(*each) for each in row["buckets"]]
         nobody_knows = frozenset(offset for offset, names in unknown.items() if replica in names)
-        for found in windows(buckets, nobody_knows, leading, scope):
+        for found in windows(buckets, nobody_knows, leading, scope, lost.get(replica, ())):
             yield {"replica": replica, **found}
 
     buckets = F.sort_array(F.collect_list(F.struct(*Bucket._fields)))
@@ -83,7 +99,9 @@ def _running(ends: dict[int, int], scope: Scope) -> list[int | None]:
     return found
 
 
-def _counted(arrivals: ArrivalTable, quorum_copy: str, scope: Scope) -> DataFrame:
+def _counted(
+    arrivals: ArrivalTable, sources: Mapping[str, Sequence[Range]], scope: Scope
+) -> DataFrame:
     """Arrivals at each replica between two samples, as `Bucket`s; `replica` is null for the leader.
 
     Sample 0 has everything before the report. Arrivals at unknown times, and after the end, are in
@@ -93,7 +111,7 @@ def _counted(arrivals: ArrivalTable, quorum_copy: str, scope: Scope) -> DataFram
     counted = (
         mapped(
             arrivals.packs.select("replica", "rows"),
-            partial(_count, arrivals.parts, quorum_copy, scope),
+            partial(_count, arrivals.parts, sources, scope),
             _COUNTED,
         )
         .groupBy("replica", "sample")
@@ -114,11 +132,12 @@ def _counted(arrivals: ArrivalTable, quorum_copy: str, scope: Scope) -> DataFram
     )
 
 
-def _count(parts: Any, quorum_copy: str, scope: Scope, batches: Iterator[Any]) -> Iterator[Any]:
+def _count(parts: Parts, sources: Any, scope: Scope, batches: Iterator[Any]) -> Iterator[Any]:
     def counted(replica: str, came: Arrivals) -> Iterator[Any]:
         yield _buckets(replica, came, came.at_ms, came.is_known, scope)
-        if replica == quorum_copy:
-            yield _buckets(None, came, came.leader_append_ms, came.is_timed, scope)
+        if replica in sources:
+            own = came.only(offset_ranges.mask(sources[replica], came.base_offset))
+            yield _buckets(None, own, own.leader_append_ms, own.is_timed, scope)
 
     for batch in batches:
         made = [each for found in of_packs(counted, batch, parts) for each in found]
@@ -177,7 +196,7 @@ def _waiting_for(arrivals: ArrivalTable, counted: DataFrame) -> list[Any]:
     return found
 
 
-def _waited(parts: Any, wanted: Any, batches: Iterator[Any]) -> Iterator[Any]:
+def _waited(parts: Parts, wanted: Any, batches: Iterator[Any]) -> Iterator[Any]:
     def waited(replica: str, came: Arrivals) -> Any:
         own = came.only(np.isin(came.base_offset, wanted, kind="sort"))
         columns = [

@@ -1,26 +1,29 @@
-"""The input of the reports: the source's tables, and which files make up the quorum's log.
+"""The input of the reports: the source's tables, and the records of the quorum's log.
 
-The quorum's log is read from as few replicas as possible. If its older part was deleted, a snapshot
-supplies the state at its start: partitions, topic names, voters, moves. The broker and controller
-reports take nothing from a snapshot, because they describe events and a snapshot has only states.
+`quorum_log` decides which copy supplies which part. If the older part of the log was deleted, a
+snapshot supplies the state at its start: partitions, topic names, voters, moves. The broker and
+controller reports take nothing from a snapshot, because they describe events and a snapshot has
+only states.
 
 Spark reduces the log where it lies. What is left (replicas, epochs, voter changes, windows) is
 small, and is processed as plain values in the modules that do not import Spark.
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lag.reports import arrivals, operations, planned_steps
-from lag.reports.epochs import Span
+from lag.reports import arrivals, offset_ranges, operations, planned_steps, topics
 from lag.reports.partition_history import Range
-from quorum.log.checkpoint import checkpoint_id
+from lag.reports.quorum_log import Piece, QuorumLog, Snapshot
+from lag.source.runs import Run, joined
+from lag.source.tasks import Pick
 
 BATCHES: Final = (
     "replica", "epoch", "base_offset", "last_offset", "records", "bytes",
@@ -29,10 +32,10 @@ BATCHES: Final = (
 """The columns of `batches` that reports use,"""
 RECORDS: Final = (
     "offset", "epoch", "append_ms", "type", "topic", "topic_id", "broker_id", "broker_epoch",
-    "fenced", "in_controlled_shutdown", "json",
+    "fenced", "in_controlled_shutdown", "move_id", "state", "name", "json",
 )  # fmt: skip
 """those of `records` about no partition,"""
-CHOSEN_BY: Final = ("replica", "path", "source", "name")
+CHOSEN_BY: Final = ("replica", "path", "source")
 """and the columns that select rows."""
 
 
@@ -49,8 +52,14 @@ class Logs:
     epochs: DataFrame
     assignments: DataFrame
     replicas: DataFrame
-    held: Sequence[Span] | None = None
-    """The part of each epoch that each replica holds, if known; otherwise from the batches."""
+    runs: Sequence[Run] | None = None
+    """The runs of all copies; None if they are to be made from the batches."""
+    indexed: Sequence[Run] = ()
+    """The runs of logs without segments, by their indexes of append times."""
+    damaged: frozenset[str] = frozenset()
+    """The paths of files that could not be read completely."""
+    read: "Callable[[str, Sequence[Pick]], DataFrame] | None" = None
+    """Reads parts of the files into the table `packs` or `walk`; None if that is impossible."""
 
 
 def of_log(table: DataFrame) -> DataFrame:
@@ -60,16 +69,11 @@ def of_log(table: DataFrame) -> DataFrame:
     return table
 
 
-def spans(batches: DataFrame) -> list[Span]:
-    """The part of each epoch that each replica holds, from batches as rows or packs."""
-    known = arrivals.spans(arrivals.packed(batches))
-    found = known.groupBy("replica", "epoch").agg(
-        *(F.min(name).alias(name) for name in ("first", "first_ms", "first_here_ms")),
-        *(F.max(name).alias(name) for name in ("end", "last_ms", "last_here_ms")),
-        F.min("least_delay_ms").alias("least_delay_ms"),
-        F.sum("timed").alias("timed"),
-    )
-    return [Span(**row.asDict()) for row in found.collect()]
+def runs(batches: DataFrame) -> list[Run]:
+    """The runs of all copies, from batches as rows or packs."""
+    found = arrivals.runs(arrivals.packed(batches)).collect()
+    in_order = sorted((Run(**row.asDict()) for row in found), key=lambda run: (run[0], run.first))
+    return joined(in_order)
 
 
 def rows_of(table: DataFrame, *names: str) -> list[dict[str, Any]]:
@@ -77,86 +81,43 @@ def rows_of(table: DataFrame, *names: str) -> list[dict[str, Any]]:
     return [row.asDict(recursive=True) for row in table.select(*names).collect()]
 
 
-class Copy(NamedTuple):
-    """The part of the quorum's log that is read from one replica."""
-
-    replica: str
-    start: int
-    end: int
-    """Exclusive."""
-
-
-def copies(replicas: Sequence[Mapping[str, Any]]) -> list[Copy]:
-    """The copies that make up the quorum's log: the best copy, below its start the next one, and so
-    on.
-
-    As few replicas as possible; `replicas` are rows of that table.
-    """
-    found: list[Copy] = []
-    held = [row for row in replicas if row["log_end"] is not None and row["last_epoch"] is not None]
-    for row in sorted(
-        held, key=lambda row: (-row["last_epoch"], -row["log_end"], row["log_start"])
-    ):
-        if found and not row["log_start"] < found[-1].start <= row["log_end"]:
-            continue
-        end = found[-1].start if found else row["log_end"]
-        found.append(Copy(row["replica"], row["log_start"], end))
-    return found
+def _sources(log: QuorumLog) -> Iterator[tuple[str, int, int]]:
+    """The replicas that supply the log, each with ranges of offsets."""
+    for replica in sorted(log.sources):
+        own = ((piece.first, piece.end) for piece in log.pieces if piece.replica == replica)
+        for first, end in offset_ranges.union(own):
+            yield replica, first, end
 
 
-def one_copy(table: DataFrame, replicas: Sequence[Mapping[str, Any]]) -> DataFrame:
+def one_copy(table: DataFrame, log: QuorumLog) -> DataFrame:
     """The rows of the quorum's log, each once."""
-    wanted: list[Column] = []
-    for copy in copies(replicas):
-        part = F.col("replica") == F.lit(copy.replica)
-        wanted.append(part & (F.col("offset") < F.lit(copy.end)) if wanted else part)
+    wanted = [
+        (F.col("replica") == F.lit(replica))
+        & (F.col("offset") >= F.lit(first))
+        & (F.col("offset") < F.lit(end))
+        for replica, first, end in _sources(log)
+    ]
     return of_log(table).where(reduce(or_, wanted, F.lit(False)))
 
 
 _STATES: Final = (
     "PartitionRecord", "PartitionChangeRecord", "TopicRecord", "RemoveTopicRecord",
-    planned_steps.CONFIG, *operations.TYPES,
+    planned_steps.CONFIG, topics.OWNED, *operations.TYPES,
 )  # fmt: skip
 """Records that only make sense on top of others."""
 
 
-class StartSnapshot(NamedTuple):
-    """The snapshot before the start of the log."""
-
-    replica: str
-    name: str
-    """File name."""
-    end: int
-    """End offset of the snapshot."""
-
-
-def start_snapshot(replicas: Sequence[Mapping[str, Any]]) -> StartSnapshot | None:
-    """The oldest snapshot that reaches the log; None if the log is complete or there is none.
-
-    `replicas` are rows of the table of that name.
-    """
-    copied = copies(replicas)
-    if not copied or copied[-1].start == 0:
-        return None
-    known = [
-        StartSnapshot(row["replica"], name, id_.offset)
-        for row in replicas
-        for name in row["snapshots"] or ()
-        if (id_ := checkpoint_id(name)) is not None
-    ]
-    found = [each for each in known if copied[-1].start <= each.end <= copied[0].end]
-    return min(found, key=lambda each: (each.end, each.replica), default=None)
-
-
-def with_state(records: DataFrame, replicas: Sequence[dict[str, Any]]) -> DataFrame:
+def with_state(records: DataFrame, log: QuorumLog, *, are_picked: bool) -> DataFrame:
     """The records of the quorum's log, each once, after those of the snapshot before it.
 
     `place` orders records with the same offset: a snapshot's records all have its last offset.
+    `are_picked` says that the records are exactly these.
     """
-    log = one_copy(records, replicas).withColumn("place", F.lit(0).cast("bigint"))
-    first = start_snapshot(replicas)
+    own = of_log(records) if are_picked else one_copy(records, log)
+    own = own.withColumn("place", F.lit(0).cast("bigint"))
+    first = log.state
     if first is None:
-        return log
+        return own
     is_state = F.col("type").isin(*_STATES)
     state = (
         _of(records, first)
@@ -164,16 +125,88 @@ def with_state(records: DataFrame, replicas: Sequence[dict[str, Any]]) -> DataFr
         .withColumn("place", F.col("offset"))
         .withColumn("offset", F.lit(first.end - 1).cast("bigint"))
     )
-    return state.unionByName(log.where(~is_state | (F.col("offset") >= first.end)))
+    return state.unionByName(own.where(~is_state | (F.col("offset") >= first.end)))
 
 
-def ranges(replicas: Sequence[Mapping[str, Any]]) -> list[Range]:
+def ranges(log: QuorumLog, *, are_picked: bool) -> list[Range]:
     """The same for packs: the parts of files that are the quorum's log or the snapshot before."""
-    first = start_snapshot(replicas)
-    begins = 0 if first is None else first.end
-    found = [] if first is None else [Range(first.replica, first.name, stands_at=first.end - 1)]
-    for number, copy in enumerate(copies(replicas)):
-        found.append(Range(copy.replica, None, begins, copy.end if number else None))
+    state = log.state
+    begins = 0 if state is None else state.end
+    found = [] if state is None else [Range(state.replica, state.name, stands_at=state.end - 1)]
+    if are_picked:
+        return [*found, *(Range(replica, None, begins) for replica in sorted(log.sources))]
+    for replica, first, end in _sources(log):
+        if end > begins:
+            found.append(Range(replica, None, max(first, begins), end))
+    return found
+
+
+def is_one_copy(log: QuorumLog) -> bool:
+    """True if a single copy supplies the whole log, without batches that are misplaced."""
+    return len(log.sources) == 1 and not any(run.replica in log.sources for run in log.misplaced)
+
+
+def picks(
+    log: QuorumLog, runs: Mapping[str, Sequence[Run]], replicas: Sequence[Mapping[str, Any]]
+) -> list[Pick]:
+    """The parts of files that are the quorum's log, and the snapshot before it.
+
+    `runs` are those in place, from `in_order`.
+    """
+    found = list(_picks(log.pieces, runs))
+    if log.state is not None:
+        (folder,) = (row["path"] for row in replicas if row["replica"] == log.state.replica)
+        found.append(Pick(f"{folder}/{log.state.name}", 0, 0, 0, 0))
+    return found
+
+
+def borrowed(log: QuorumLog, runs: Mapping[str, Sequence[Run]]) -> list[Pick]:
+    """The parts of files that other replicas lost, or have in a wrong place."""
+    found: list[Pick] = []
+    for replica, lost in log.lost.items():
+        wrong = (
+            part
+            for run in log.misplaced
+            if run.replica == replica
+            for part in offset_ranges.without(run.first, min(run.end, log.shared[replica]), lost)
+        )
+        for first, end in (*lost, *wrong):
+            pieces = (
+                piece._replace(first=max(first, piece.first), end=min(end, piece.end))
+                for piece in log.pieces
+                if piece.first < end and first < piece.end
+            )
+            found += (pick._replace(borrower=replica) for pick in _picks(pieces, runs))
+    return found
+
+
+def _picks(pieces: Iterable[Piece], runs: Mapping[str, Sequence[Run]]) -> Iterator[Pick]:
+    """The parts of files that have these pieces."""
+    last: Pick | None = None
+    for piece in pieces:
+        own = runs[piece.replica]
+        begins = max(0, bisect_right(own, piece.first, key=lambda run: run.first) - 1)
+        for run in own[begins:]:
+            first, end = max(piece.first, run.first), min(piece.end, run.end)
+            if first >= end:
+                break
+            assert run.path is not None, "the batches were read from files"
+            pick = Pick(run.path, run.position, run.end_position, first, end)
+            if last is not None and (last.path, last.high, last.end) == (run.path, pick.low, first):
+                last = last._replace(high=pick.high, end=end)
+                continue
+            if last is not None:
+                yield last
+            last = pick
+    if last is not None:
+        yield last
+
+
+def in_order(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    """The runs of each replica, by offset."""
+    found: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: run.first):
+        found.setdefault(run.replica, []).append(run)
     return found
 
 
@@ -191,21 +224,33 @@ def packs_of(packs: DataFrame, wanted: Sequence[Range]) -> DataFrame:
     return packs.where(reduce(or_, files, F.lit(False)) if len(files) != 1 else files[0])
 
 
-def assignments(table: DataFrame, replicas: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def assignments(table: DataFrame, log: QuorumLog) -> list[dict[str, Any]]:
     """The voter assignments of the quorum's log, after that of the snapshot before it.
 
     The snapshot's has no `append_ms` and counts from the start of the log.
     """
     names = ("offset", "epoch", "append_ms", "current", "target", "kind")
-    found = rows_of(one_copy(table, replicas), *names)
-    first = start_snapshot(replicas)
+    rows = rows_of(of_log(table), "replica", *names)
+    found = [{name: row[name] for name in names} for row in rows if _is_of(row, log)]
+    first = log.state
     if first is None or any(row["offset"] < first.end for row in found):
         return found
     before = rows_of(_of(table, first), *names)
     return [*({**row, "append_ms": None} for row in before), *found]
 
 
-def _of(table: DataFrame, snapshot: StartSnapshot) -> DataFrame:
+def _is_of(row: Mapping[str, Any], log: QuorumLog) -> bool:
+    """True if a record that a replica holds is in the quorum's log."""
+    offset, replica = row["offset"], row["replica"]
+    at = bisect_right(log.pieces, offset, key=lambda piece: piece.first) - 1
+    if at < 0 or offset >= log.pieces[at].end or row["epoch"] != log.pieces[at].epoch:
+        return False
+    return offset < log.shared.get(replica, 0) and not any(
+        run.replica == replica and run.first <= offset < run.end for run in log.misplaced
+    )
+
+
+def _of(table: DataFrame, snapshot: Snapshot) -> DataFrame:
     return table.where(
         (F.col("source") == "snapshot")
         & (F.col("replica") == F.lit(snapshot.replica))

@@ -14,11 +14,18 @@ ISR changes per broker and window. One row each:
     moving, begins                        moving after the record; a reassignment begins here
     number                                of the reassignment in progress
     move_id                               the move of metaquorum, null for none
+    segment, settled                      the holes before the record; its state before is known
     broker_id, window, what, times        counts of ISR changes; all other columns are null then
+    topic_id, offset, to_offset, append_ms, what, times
+                                          the partitions of a topic that were created at one time
 
 Spark brings the packs of one share of the partitions together, in order; `Histories` processes them
 as numpy columns. A list of brokers is represented by a number, equal lists by the same number. The
 state of each partition at the end of a pack is put before its first record in the next pack.
+
+A hole of the log may hide records of any partition. Behind it, everything is unknown that no record
+has said again: whether the partition moves, its replicas, its ISR. A change whose state before is
+unknown counts for `NOBODY`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +37,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lag.reports.brokers import NOBODY
 from lag.reports.dataframes import mapped
+from lag.reports.holes import NONE, Holes
 from lag.reports.scope import Scope
 from lag.source.record_packs import LISTS, from_bytes, joined, packed_rows, unpacked
 from lag.source.schemas import ARROW_TYPES, PACKS, RECORDS, Table
@@ -41,7 +50,9 @@ EMPTY: Final = 0
 """The empty list."""
 NO_MOVE: Final = -(1 << 63)
 """No record about a move so far."""
-_CARRIED: Final = (*LISTS, "move_id")
+_CARRIED: Final = (*LISTS, "move_id", "whole")
+"""What carries over from one record to the next; `whole` is 1 behind a record of the whole state.
+"""
 
 HISTORY: Final = (
     ("topic_id", "STRING"), ("partition", "INT"), ("offset", "BIGINT"), ("append_ms", "BIGINT"),
@@ -49,11 +60,15 @@ HISTORY: Final = (
     ("replicas", "ARRAY<INT>"), ("isr", "ARRAY<INT>"), ("adding", "ARRAY<INT>"),
     ("removing", "ARRAY<INT>"), ("planned", "ARRAY<INT>"), ("replicas_before", "ARRAY<INT>"),
     ("adding_before", "ARRAY<INT>"), ("removing_before", "ARRAY<INT>"),
+    ("segment", "INT"), ("settled", "BOOLEAN"),
     ("broker_id", "INT"), ("window", "BIGINT"), ("what", "STRING"), ("times", "BIGINT"),
+    ("to_offset", "BIGINT"),
 )  # fmt: skip
-"""Columns of two kinds of rows: one for each record of a reassignment; or, with `broker_id`, how
-often the broker joined or left ISRs (`what`) in a window.
+"""Columns of three kinds of rows: one for each record of a reassignment; with `broker_id`, how
+often the broker joined or left ISRs (`what`) in a window; with `what` `ADDED`, how many partitions
+were created.
 """
+ADDED: Final = "added"
 SCHEMA: Final = pa.schema([pa.field(name, ARROW_TYPES[type_]) for name, type_ in HISTORY])
 _OF_LISTS: Final = tuple(name for name, type_ in HISTORY if type_.startswith("ARRAY"))
 
@@ -163,10 +178,11 @@ class _Rows(NamedTuple):
 class Histories:
     """The histories of one share of the partitions."""
 
-    def __init__(self, scope: Scope, ranges: Sequence[Range]) -> None:
+    def __init__(self, scope: Scope, ranges: Sequence[Range], holes: Holes = NONE) -> None:
         """`ranges` select the records that count."""
         self._scope = scope
         self._ranges = ranges
+        self._hole_ends = np.array([hole.end for hole in holes.holes], np.int64)
         self.lists = BrokerLists()
         self._topics: dict[str | None, int] = {}
         self._names: list[str | None] = []
@@ -221,13 +237,14 @@ class Histories:
 
     def _offsets(self, pack: dict[str, Any], offset: Any) -> tuple[Any, Any]:
         """The offset of each record in the quorum's log, and a mask of those that count."""
+        counts = np.zeros(len(offset), np.bool_)
         for each in self._ranges:
             if each.is_of(pack["replica"], pack["path"], pack["source"]):
                 if each.stands_at is not None:
                     return np.full(len(offset), each.stands_at, np.int64), offset >= 0
                 wanted = offset >= each.first
-                return offset, wanted if each.behind is None else wanted & (offset < each.behind)
-        return offset, np.zeros(len(offset), np.bool_)
+                counts |= wanted if each.behind is None else wanted & (offset < each.behind)
+        return offset, counts
 
     def _partitions(self, rows: Any) -> Any:
         topics = rows["topic_id"].dictionary_encode()
@@ -253,11 +270,17 @@ class Histories:
         # A partition without a target is in no move, regardless of its earlier state.
         move_id = said["move_id"].fill_null(NO_MOVE).to_numpy()
         found["move_id"] = np.where(found["target"] == EMPTY, 0, move_id)
+        created = said["created"].to_numpy(zero_copy_only=False)
+        found["whole"] = np.where(created, 1, UNKNOWN)
         return found
 
     def _history(self, rows: _Rows) -> Iterator[Any]:
         is_first = rows.is_first
-        carried = {name: _carried(column, is_first) for name, column in rows.said.items()}
+        segment = np.searchsorted(self._hole_ends, rows.offset, side="right")
+        # Nothing carries over a hole.
+        starts = is_first.copy()
+        starts[1:] |= segment[1:] != segment[:-1]
+        carried = {name: _carried(column, starts) for name, column in rows.said.items()}
         now = {
             **carried,
             **{
@@ -269,22 +292,39 @@ class Histories:
         moving = np.logical_or.reduce(
             [lists.is_any(now[name]) for name in ("adding", "removing", "target")]
         )
+        is_whole = (carried["whole"] != UNKNOWN) | (segment == 0)
+        # Behind a hole a list is unknown until it is said, and not empty.
+        shown = {
+            name: np.where(is_whole, now[name], carried[name]) for name in ("adding", "removing")
+        }
         aimed = lists.without(now["replicas"], now["removing"])
+        aimed = np.where(shown["removing"] == UNKNOWN, UNKNOWN, aimed)
         now["planned"] = np.where(lists.is_any(now["target"]), now["target"], aimed)
         before = {
-            name: _before(now[name], is_first, UNKNOWN)
+            name: _before({**now, **shown}[name], starts, UNKNOWN)
             for name in ("replicas", "isr", "adding", "removing", "planned")
         }
-        was_moving = _before(moving, is_first, False)
+        was_moving = _before(moving, starts, False)
         begins = _begins(now, before, moving, was_moving) & (~rows.created | moving)
         begins &= ~rows.is_old
         number = _summed(rows.begun + begins, is_first)
+        is_sure = (shown["adding"] != UNKNOWN) & (shown["removing"] != UNKNOWN)
+        settled = (segment == 0) | rows.created | _before(is_sure, starts, False)
         self._old = _last(rows, carried, number)
         yield from self._isr_changes(rows, now["isr"], before["isr"])
+        is_new = ~rows.created & ~rows.is_old & (segment > 0)
+        unsure = is_new & (now["isr"] != UNKNOWN) & (before["isr"] == UNKNOWN)
+        yield from self._uncertain("isr_changes", rows, unsure)
+        unsure = is_new & (now["replicas"] != UNKNOWN) & (before["replicas"] == UNKNOWN)
+        yield from self._uncertain("moves", rows, unsure | (begins & ~settled))
+        yield from self._added(rows)
         is_shown = (begins | was_moving) & (number > 0) & ~rows.is_old
+        if self._scope.end_offset is not None:
+            is_shown &= rows.offset < self._scope.end_offset
         if is_shown.any():
             columns = {
-                **{name: now[name] for name in ("replicas", "isr", "adding", "removing")},
+                **{name: now[name] for name in ("replicas", "isr")},
+                **shown,
                 "planned": now["planned"],
                 **{f"{name}_before": before[name] for name in ("replicas", "adding", "removing")},
             }
@@ -301,7 +341,26 @@ class Histories:
                     "move_id": pa.array(move_id, mask=move_id <= 0),
                     "begins": pa.array(begins[is_shown]),
                     "moving": pa.array(moving[is_shown]),
+                    "segment": pa.array(segment[is_shown].astype(np.int32)),
+                    "settled": pa.array(settled[is_shown]),
                     **made,
+                }
+            )
+
+    def _uncertain(self, what: str, rows: _Rows, which: Any) -> Iterator[Any]:
+        """The windows of changes whose state before is unknown."""
+        which = which & rows.is_timed & (rows.append_ms <= self._scope.end_ms)
+        if which.any():
+            at_ms = rows.append_ms[which]
+            windows, times = np.unique(
+                (at_ms - self._scope.grid_ms - 1) // self._scope.window_ms, return_counts=True
+            )
+            yield _batch(
+                {
+                    "broker_id": pa.array([NOBODY] * len(windows), pa.int32()),
+                    "window": pa.array(windows),
+                    "what": pa.array([what] * len(windows), pa.string()),
+                    "times": pa.array(times.astype(np.int64)),
                 }
             )
 
@@ -333,6 +392,34 @@ class Histories:
                 "window": pa.array([at for _, at, _ in keys], pa.int64()),
                 "what": pa.array([what for _, _, what in keys], pa.string()),
                 "times": pa.array([counted[key] for key in keys], pa.int64()),
+            }
+        )
+
+    def _added(self, rows: _Rows) -> Iterator[Any]:
+        """The number of partitions of each topic that were created at one time."""
+        is_new = rows.created & ~rows.is_old
+        if self._scope.end_offset is not None:
+            is_new &= rows.offset < self._scope.end_offset
+        if not is_new.any():
+            return
+        topic, offset = rows.of[is_new] >> 32, rows.offset[is_new]
+        at_ms = np.where(rows.is_timed[is_new], rows.append_ms[is_new], UNKNOWN)
+        order = np.lexsort((offset, at_ms, topic))
+        topic, offset, at_ms = topic[order], offset[order], at_ms[order]
+        is_first = np.ones(len(order), np.bool_)
+        is_first[1:] = (topic[1:] != topic[:-1]) | (at_ms[1:] != at_ms[:-1])
+        begins = np.nonzero(is_first)[0]
+        ends = np.append(begins[1:], len(order))
+        names = np.array(self._names, object)[topic[begins]]
+        times = at_ms[begins]
+        yield _batch(
+            {
+                "topic_id": pa.array(names, pa.string()),
+                "offset": pa.array(offset[begins]),
+                "to_offset": pa.array(offset[ends - 1]),
+                "append_ms": pa.array(times, mask=times == UNKNOWN),
+                "what": pa.repeat(pa.scalar(ADDED), len(begins)),
+                "times": pa.array(ends - begins),
             }
         )
 
@@ -401,7 +488,9 @@ def _batch(columns: dict[str, Any]) -> Any:
 _PACK: Final = ("replica", "path", "source", "rows", "said")
 
 
-def partition_history(packs: DataFrame, ranges: Sequence[Range], scope: Scope) -> DataFrame:
+def partition_history(
+    packs: DataFrame, ranges: Sequence[Range], scope: Scope, holes: Holes = NONE
+) -> DataFrame:
     """The history, from packs; `ranges` select the records of the quorum's log."""
     # The state from before the log comes first.
     place = F.when(F.col("source") == "log", F.col("low")).otherwise(-1)
@@ -411,11 +500,13 @@ def partition_history(packs: DataFrame, ranges: Sequence[Range], scope: Scope) -
         .repartitionById(shares_of(packs), "share")
         .sortWithinPartitions("place", "low")
     )
-    return mapped(in_order.select(*_PACK), partial(_histories, ranges, scope), HISTORY)
+    return mapped(in_order.select(*_PACK), partial(_histories, ranges, scope, holes), HISTORY)
 
 
-def _histories(ranges: Sequence[Range], scope: Scope, batches: Iterator[Any]) -> Iterator[Any]:
-    histories = Histories(scope, ranges)
+def _histories(
+    ranges: Sequence[Range], scope: Scope, holes: Holes, batches: Iterator[Any]
+) -> Iterator[Any]:
+    histories = Histories(scope, ranges, holes)
     for batch in batches:
         yield histories.process(_each(batch))
 

@@ -15,6 +15,8 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lag.reports.holes import NONE, Holes
+
 CONFIG: Final = "ConfigRecord"
 """The type of the records that set limits."""
 PARALLEL_REPLICAS: Final = "reassignment.parallel.replica.count"
@@ -44,25 +46,35 @@ class Limits(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """The limits in force from an offset on."""
+    """The limits in force from an offset on; None if a hole may have changed one."""
 
     offset: int
-    limits: Limits
+    limits: Limits | None
 
 
-def limits_in_force(records: Iterable[Mapping[str, Any]]) -> list[Changed]:
-    """The changes of the limits, from the records of the quorum's log in order, with `said`."""
-    values: dict[str, int] = {}
+def limits_in_force(records: Iterable[Mapping[str, Any]], holes: Holes = NONE) -> list[Changed]:
+    """The changes of the limits, from the records of the quorum's log in order, with `said`.
+
+    Behind a hole each limit is unknown until it is set or deleted.
+    """
+    values: dict[str, int | None] = {}
     found: list[Changed] = []
+    left = list(holes.holes)
     for record in records:
+        while left and left[0].first <= record["offset"]:
+            values = dict.fromkeys((PARALLEL_REPLICAS, REPLICA_MOVEMENTS))
+            found.append(Changed(left.pop(0).end, None))
         said = record["said"]
         if record["type"] != CONFIG or said["name"] not in LIMITS:
             continue
         if (said["resourceType"], said["resourceName"]) != _BROKER_DEFAULTS:
             continue
         values[said["name"]] = _limit(said.get("value"))
-        limits = (values.get(name, UNLIMITED) for name in (PARALLEL_REPLICAS, REPLICA_MOVEMENTS))
-        found.append(Changed(record["offset"], Limits(*limits)))
+        limits = [values.get(name, UNLIMITED) for name in (PARALLEL_REPLICAS, REPLICA_MOVEMENTS)]
+        known = [each for each in limits if each is not None]
+        is_known = len(known) == len(limits)
+        found.append(Changed(record["offset"], Limits(*known) if is_known else None))
+    found += (Changed(hole.end, None) for hole in left)
     return found
 
 
@@ -75,10 +87,13 @@ def _limit(value: str | None) -> int:
 
 def steps_needed(
     before: Sequence[int], planned: Sequence[int], offset: int, changes: Sequence[Changed]
-) -> int:
-    """The number of steps from `before` to `planned` under the limits in force at `offset`."""
+) -> int | None:
+    """The number of steps from `before` to `planned` under the limits in force at `offset`; None if
+    these are unknown."""
     at = bisect_right(changes, offset, key=lambda change: change.offset)
     limits = changes[at - 1].limits if at else Limits()
+    if limits is None:
+        return None
     current, steps = list(before), 0
     while current != list(planned) and steps < STEPS_MAX:
         steps += 1

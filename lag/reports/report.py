@@ -8,11 +8,11 @@ computed when their rows are requested. Data that several reports use is persist
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lag.reports import (
@@ -20,22 +20,28 @@ from lag.reports import (
     clocks,
     commits,
     epochs,
+    holes,
     lag,
     lag_samples,
     leadership,
     logs,
     moves,
+    offset_ranges,
     operations,
     partition_history,
     planned_steps,
     status,
+    topics,
     voters,
 )
-from lag.reports.arrivals import arrivals, packed
+from lag.reports.arrivals import ArrivalTable, arrivals, packed
 from lag.reports.clocks import EpochPart, parts
 from lag.reports.dataframes import frame, run_concurrently, typed
 from lag.reports.epochs import EpochSpan, Leader, Span
-from lag.reports.logs import BATCHES, CHOSEN_BY, RECORDS, Logs, of_log, rows_of, spans
+from lag.reports.holes import Holes
+from lag.reports.logs import BATCHES, CHOSEN_BY, RECORDS, Logs, of_log, rows_of
+from lag.reports.merged_logs import MergedLogs, merged
+from lag.reports.quorum_log import QuorumLog
 from lag.reports.schemas import RESULTS
 from lag.reports.scope import Scope, scope_of
 
@@ -46,8 +52,8 @@ _OF_REPLICAS: Final = (
     "replica", "path", "node_id", "directory_id", "log_start", "log_end", "last_epoch",
     "has_append_times", "snapshots",
 )  # fmt: skip
-_OF_TOPICS: Final = ("TopicRecord", "RemoveTopicRecord")
 _FEW: Final = (
+    *topics.TYPES,
     "RegisterBrokerRecord", "UnregisterBrokerRecord", "FenceBrokerRecord", "UnfenceBrokerRecord",
     "BrokerRegistrationChangeRecord", "RegisterControllerRecord",
     *operations.TYPES,
@@ -63,6 +69,8 @@ class Report:
     tables: Mapping[str, DataFrame]
     few: Mapping[str, pa.Table]
     """The tables that are known without asking Spark."""
+    copies: MergedLogs
+    """The logs that it is about."""
     kept: tuple[DataFrame, ...]
 
     def table(self, name: str) -> pa.Table:
@@ -79,6 +87,7 @@ class Report:
 class _Known:
     """The small data that most reports need."""
 
+    log: QuorumLog
     spans: Sequence[Span]
     replicas: Sequence[Row]
     quorum: Mapping[int, EpochSpan]
@@ -87,6 +96,7 @@ class _Known:
     parts: Mapping[tuple[str, int], EpochPart]
     assignments: Sequence[Mapping[str, Any]]
     seats: Sequence[Sequence[voters.Seat]]
+    holes: Holes
 
 
 def report(
@@ -100,7 +110,8 @@ def report(
     """Make all reports; None if the logs hold no batch.
 
     `since_ms` and `until_ms` are inclusive bounds in ms since 1970. The tables themselves must be
-    complete, because earlier records determine the state. `window_ms` is the length of a window.
+    complete, because earlier records determine the state; what was appended after `until_ms` is in
+    no report. `window_ms` is the length of a window.
     """
     kept: list[DataFrame] = []
 
@@ -112,39 +123,74 @@ def report(
     if "chunk" not in batches.columns:
         batches = keep(packed(of_log(batches).select(*BATCHES)))
     replicas = rows_of(tables.replicas, *_OF_REPLICAS)
-    wanted = logs.ranges(replicas)
-    packs = keep(logs.packs_of(_packed(tables.records), wanted))
-    others = partition_history.others(packs, (*CHOSEN_BY, *RECORDS))
-    records = keep(_slim(logs.with_state(others, replicas)))
-    session = batches.sparkSession
-    found = run_concurrently(
-        session,
-        lambda: spans(batches) if tables.held is None else tables.held,
-        lambda: rows_of(of_log(tables.epochs), "epoch", "leader", "voters", "start_offset"),
-        lambda: logs.assignments(tables.assignments, replicas),
-        lambda: _few(records),
-    )
-    known = _known(replicas, *found[:3])
-    if not known.quorum:
+    copies = merged(tables, batches, replicas, keep)
+    if copies is None:
         for each in kept:
             each.unpersist()
         return None
+    batches, wanted = copies.batches, copies.ranges
+    packs = keep(logs.packs_of(_packed(copies.records), wanted))
+    others = partition_history.others(packs, (*CHOSEN_BY, *RECORDS))
+    records = keep(_slim(logs.with_state(others, copies.log, are_picked=copies.are_picked)))
+    session = batches.sparkSession
+    found = run_concurrently(
+        session,
+        lambda: rows_of(of_log(tables.epochs), "epoch", "leader", "voters", "start_offset"),
+        lambda: logs.assignments(tables.assignments, copies.log),
+        lambda: _few(records),
+    )
+    known = _known(replicas, copies, *found[:2])
     whole = _time(known)
     scope = scope_of(*whole, since_ms=since_ms, until_ms=until_ms, window_ms=window_ms)
-    made: dict[str, DataFrame | list[Row]] = {"clocks": clocks.clocks(known.bounds)}
+    counting = _Counting(arrivals(batches, known.parts), known.log, keep)
+    led, hidden = known.quorum, known.holes
+    if scope.end_ms < whole[1]:
+        # The end of the log at the end of the report comes first: all tables leave out the rest.
+        leading = counting.counts(scope).leading
+        end = leading.ends[-1] or 0
+        scope, hidden = scope._replace(end_offset=end), hidden.by(end)
+        is_known = all(hole.first != end for hole in hidden.holes)
+        led = epochs.until(known.quorum, end, leading.last_ms, ends_known=is_known)
+    said = _Said(
+        partition_history.partition_history(packs, wanted, scope, hidden),
+        records if scope.end_offset is None else records.where(F.col("offset") < scope.end_offset),
+        [row for row in found[2] if scope.holds(row["offset"])],
+        0 if known.log.state is None else known.log.state.end,
+        hidden,
+    )
+    # Why an epoch ended may have shown after the end of the report.
+    evidence = leadership.Evidence(
+        known.led,
+        known.assignments,
+        leadership.registrations(found[2]),
+        known.spans,
+        known.parts,
+        known.holes,
+        known.log.unread,
+        copies.unknown,
+    )
+    made: dict[str, DataFrame | list[Row]] = {
+        "clocks": clocks.clocks(known.bounds),
+        "holes": holes.holes(hidden, known.log),
+        "leadership": leadership.leadership(led, evidence),
+    }
     for part in run_concurrently(
         session,
-        lambda: _of_batches(batches, known, scope, whole[1], limits, keep),
-        lambda: _of_records(
-            partition_history.partition_history(packs, wanted, scope),
-            records,
-            found[3],
-            known,
-            scope,
-            keep,
-        ),
+        lambda: _of_batches(counting, copies, known, hidden, scope, limits),
+        lambda: _of_records(said, scope, keep),
     ):
         made |= part
+    return _shaped(session, made, scope, copies, kept)
+
+
+def _shaped(
+    session: SparkSession,
+    made: Mapping[str, DataFrame | list[Row]],
+    scope: Scope,
+    copies: MergedLogs,
+    kept: Sequence[DataFrame],
+) -> Report:
+    """The tables with the columns of `schemas`."""
     shaped: dict[str, DataFrame] = {}
     few: dict[str, pa.Table] = {}
     for table in RESULTS:
@@ -154,32 +200,41 @@ def report(
             shaped[table.name] = session.createDataFrame(few[table.name])
         else:
             shaped[table.name] = rows.to(frame(session, table.columns, []).schema)
-    return Report(scope, shaped, few, tuple(kept))
+    return Report(scope, shaped, few, copies, tuple(kept))
 
 
 def _known(
     replicas: Sequence[Row],
-    held: Sequence[Span],
+    copies: MergedLogs,
     elected: Sequence[Row],
     assignments: Sequence[Row],
 ) -> _Known:
-    quorum = epochs.quorum_epochs(held)
+    held = epochs.spans(copies.runs)
+    quorum = epochs.quorum_epochs(copies.log)
     led = epochs.leaders(elected, replicas, quorum)
     bounds = clocks.bounds(held, led)
     begins_ms = min((epoch.first_ms for epoch in quorum.values()), default=0)
+    hidden = holes.holes_of(copies.log, bounds.values())
+    elected_ = [
+        (epoch.first, leader.voters)
+        for number, leader in led.items()
+        if (epoch := quorum.get(number)) is not None
+    ]
     assigned = voters.in_order(
         {**row, "append_ms": begins_ms if row["append_ms"] is None else row["append_ms"]}
         for row in assignments
     )
     return _Known(
+        copies.log,
         held,
         replicas,
         quorum,
         led,
         bounds,
-        parts(held, quorum, led, bounds),
+        parts(held, copies.log.shared, led, bounds),
         assigned,
-        voters.seats(assigned, replicas),
+        voters.seats(assigned, replicas, hidden, elected_),
+        hidden,
     )
 
 
@@ -191,72 +246,143 @@ def _time(known: _Known) -> tuple[int, int]:
     return first, max([last, *(end for end in ends if end is not None)])
 
 
+class _Counting:
+    """The arrivals, and their counts, which are made once."""
+
+    def __init__(self, came: ArrivalTable, log: QuorumLog, keep: Keep) -> None:
+        self.came = came
+        self._log = log
+        self._keep = keep
+        self._counts: lag_samples.Counts | None = None
+
+    def counts(self, scope: Scope) -> lag_samples.Counts:
+        """The counts in this time."""
+        if self._counts is None:
+            self._counts = lag_samples.counts(self.came, self._log.pieces, scope)
+            self._keep(self._counts.counted)
+        return self._counts
+
+
+class _Said(NamedTuple):
+    """The content of the records up to the end of the report."""
+
+    history: DataFrame
+    """The result of `partition_history`."""
+    records: DataFrame
+    """The records about no partition,"""
+    few: list[Row]
+    """and those of them that are collected."""
+    start: int
+    """The records before this offset are the state at the start of the log."""
+    holes: Holes
+
+
 def _of_batches(
-    batches: DataFrame,
+    counting: _Counting,
+    copies: MergedLogs,
     known: _Known,
+    hidden: Holes,
     scope: Scope,
-    whole_end_ms: int,
     limits: status.Limits | None,
-    keep: Keep,
 ) -> dict[str, DataFrame | list[Row]]:
-    came = arrivals(batches, known.parts)
-    best = epochs.best_copy(known.spans)
-    assert best is not None, "there are batches"
-    counts = lag_samples.counts(came, best, scope)
-    keep(counts.counted)
+    came, counts = counting.came, counting.counts(scope)
     measured, committed = run_concurrently(
-        batches.sparkSession,
-        lambda: lag_samples.measured(counts, scope),
-        lambda: commits.commits(came, [seat for row in known.seats for seat in row], scope),
+        came.packs.sparkSession,
+        lambda: lag_samples.measured(counts, copies.unknown, scope),
+        lambda: commits.commits(
+            came,
+            [seat for row in known.seats for seat in row],
+            scope,
+            _lost(copies, known, hidden),
+        ),
     )
-    ends = lag.ends(
-        known.spans, known.parts, known.quorum, counts.leading.appended_ms, scope.end_ms
-    )
-    if scope.end_ms < whole_end_ms:
-        ends = lag.cut(measured, ends, scope.end_ms)
-    windows = lag.replication_lag(measured, known.parts, scope)
-    replicas = lag.replica_lag(measured, ends, known.replicas, known.parts)
+    ends = lag.ends(known.spans, known.parts, known.log, counts.leading.appended_ms, scope.end_ms)
+    is_cut = scope.end_offset is not None
+    if is_cut:
+        ends = lag.cut(
+            measured, ends, known.spans, known.parts, known.log, known.quorum, scope.end_ms
+        )
+    windows = lag.replication_lag(measured, known.parts, scope, hidden)
+    replicas = lag.replica_lag(measured, ends, known.replicas, known.parts, hidden)
     lags = {row["replica"]: row["lags"] for row in measured if row["window"] == lag.WHOLE}
+    assigned = [
+        each
+        for each in zip(known.assignments, known.seats, strict=True)
+        if scope.holds(each[0]["offset"])
+    ]
+    roles = _roles(known, assigned, hidden, scope)
     return {
         "replication_lag": windows,
         "replica_lag": replicas,
-        "status": status.status(replicas, windows, scope.end_ms, limits),
+        "status": status.status(
+            replicas, windows, scope.end_ms, limits, roles=roles, is_cut=is_cut
+        ),
         "commits": committed,
-        "voters": voters.voters(known.assignments, known.seats, lags, scope),
+        "voters": voters.voters(assigned, lags, scope, hidden),
     }
 
 
-def _of_records(
-    history: DataFrame,
-    records: DataFrame,
-    few: list[Row],
+def _roles(
     known: _Known,
+    assigned: Sequence[tuple[Mapping[str, Any], Sequence[voters.Seat]]],
+    hidden: Holes,
     scope: Scope,
-    keep: Keep,
-) -> dict[str, DataFrame | list[Row]]:
-    needed = planned_steps.column(planned_steps.limits_in_force(few))
+) -> dict[str, str]:
+    """The role of each replica at the end of the report; nothing if a hole may hide it."""
+    last = max(
+        (number for number in known.led if scope.holds(known.quorum[number].first)), default=0
+    )
+    elected = known.led.get(last)
+    elected_by, seats = None if elected is None else elected.voters, None
+    if elected is not None and hidden.after(known.quorum[last].first):
+        elected_by = None
+    if assigned:
+        row, seats = assigned[-1]
+        end = known.log.end if scope.end_offset is None else scope.end_offset
+        if hidden.after(row["offset"]) and all(seat.to_offset <= end for seat in seats):
+            seats = None
+    return voters.roles(known.replicas, seats, elected_by)
+
+
+def _lost(copies: MergedLogs, known: _Known, hidden: Holes) -> commits.Lost:
+    """The unknown arrivals at voters."""
+    timed = {span.replica for span in known.spans if span.timed}
+    arrived = {name: ranges for name, ranges in copies.unknown.items() if name in timed and ranges}
+    if not hidden:
+        return commits.Lost(arrivals=arrived)
+    voted = offset_ranges.union(
+        (seat.from_offset, seat.to_offset) for row in known.seats for seat in row
+    )
+    begins = min((hole.first for hole in hidden.holes), default=0)
+    votes = list(offset_ranges.without(begins, known.log.end, voted))
+    return commits.Lost(hidden, arrived, votes)
+
+
+def _of_records(said: _Said, scope: Scope, keep: Keep) -> dict[str, DataFrame | list[Row]]:
+    history, records, few, start, hidden = said
+    limits = (row for row in few if row["topic"] is None)
+    needed = planned_steps.column(planned_steps.limits_in_force(limits, hidden))
     keep(history)
-    topics = keep(moves.topics(records))
+    named = keep(moves.topics(records, hidden))
     stepped = keep(moves.with_steps(history))
-    steps = keep(moves.steps(stepped, topics))
+    steps = keep(moves.steps(stepped, named))
     added = keep(moves.added(stepped, steps))
-    moved = keep(moves.moves(stepped, added, topics, scope, needed))
-    events = brokers.broker_events(few, scope.end_ms)
+    moved = keep(moves.moves(stepped, added, named, scope, needed, hidden))
+    events = brokers.broker_events(few, scope.end_ms, hidden)
     counts = [
         *brokers.event_counts(events, scope),
         *moves.partition_counts(history, moved, scope),
     ]
-    evidence = leadership.Evidence(
-        known.led, known.assignments, leadership.registrations(few), known.spans, known.parts
-    )
+    told = topics.topic_history(few, moves.partitions_added(history), start, hidden)
     return {
-        "leadership": leadership.leadership(known.quorum, evidence),
+        "topics": told.topics,
+        "topic_events": told.events,
         "moves": moved,
-        "move_steps": moves.move_steps(steps, added, scope),
-        "move_replicas": moves.move_replicas(added, moved),
-        "operations": operations.operations(few, moves.of_operations(moved), scope.end_ms),
-        "brokers": brokers.brokers(events, counts),
-        "broker_activity": brokers.broker_activity(counts, scope),
+        "move_steps": moves.move_steps(steps, added, scope, hidden),
+        "move_replicas": moves.move_replicas(added, moved, hidden),
+        "operations": operations.operations(few, moves.of_operations(moved), scope.end_ms, hidden),
+        "brokers": brokers.brokers(events, counts, hidden),
+        "broker_activity": brokers.broker_activity(counts, scope, hidden),
         "broker_events": events,
     }
 
@@ -268,17 +394,21 @@ def _packed(records: DataFrame) -> DataFrame:
 
 def _slim(records: DataFrame) -> DataFrame:
     """The records about no partition that reports use, and their columns."""
-    wanted = (*_OF_TOPICS, *_FEW)
-    # There may be many configuration records, because moves set throttles.
-    is_limit = (F.col("type") == planned_steps.CONFIG) & F.col("name").isin(*planned_steps.LIMITS)
-    return records.where(F.col("type").isin(*wanted) | is_limit).select("place", *RECORDS)
+    is_config = F.col("type") == planned_steps.CONFIG
+    is_used = F.col("topic").isNotNull() | F.col("name").isin(*planned_steps.LIMITS)
+    # Moves set long lists of throttled replicas, often. They only count as set or removed.
+    is_long = is_config & F.col("name").isin(*topics.THROTTLES)
+    is_set = F.get_json_object("json", "$.value").isNotNull()
+    json_ = F.when(is_long, F.when(is_set, F.lit('{"value":""}'))).otherwise(F.col("json"))
+    used = records.where(F.col("type").isin(*_FEW) | (is_config & is_used))
+    return used.withColumn("json", json_).select("place", *RECORDS)
 
 
 def _few(records: DataFrame) -> list[Row]:
     """The records of the few types, in order; `said` has their fields."""
     names = (
         "offset", "place", "epoch", "append_ms", "type", "broker_id", "broker_epoch", "fenced",
-        "in_controlled_shutdown", "json",
+        "in_controlled_shutdown", "topic", "topic_id", "move_id", "state", "name", "json",
     )  # fmt: skip
     rows = rows_of(records.where(F.col("type").isin(*_FEW, planned_steps.CONFIG)), *names)
     for row in rows:

@@ -83,6 +83,13 @@ def flag(name: str, meaning: str) -> Column:
 
 
 _REPLICA: Final = text("replica", "the replica, by its node id")
+_HOLE: Final = text(
+    "hole",
+    (
+        "the holes that the row rests on, each by its first and last offset: values that one may "
+        "have changed are null; null for none"
+    ),
+)
 _FROM: Final = at("window_start_ms", "start of the window, exclusive")
 _TO: Final = at(
     "window_end_ms", "end of the window, inclusive; the last window ends with the report"
@@ -128,6 +135,7 @@ REPLICATION_LAG: Final = ResultTable(
             ),
         ),
         count("samples", "samples", "number of samples with a known lag, evenly spaced"),
+        _HOLE,
     ),
 )
 
@@ -140,7 +148,16 @@ REPLICA_LAG: Final = ResultTable(
         count("log_start", "offset", "first offset in its log"),
         count("log_end", "offset", "end of its log, exclusive"),
         id_("last_epoch", "epoch of its last record"),
-        count("records_behind", "records", "records of the quorum's log that it lacks"),
+        count(
+            "records_behind",
+            "records",
+            "records of the quorum's log that its files lack, at the end of its log or before",
+        ),
+        count(
+            "records_lost",
+            "records",
+            "those before the end of its log: damaged, or in a file that is gone",
+        ),
         count("records_diverging", "records", "its records that are not in the quorum's log"),
         at("waits_since_ms", "append time, at the leader, of the first record that it lacks"),
         at("last_append_ms", "time of its last append"),
@@ -153,6 +170,7 @@ REPLICA_LAG: Final = ResultTable(
         ),
         *_LAG_OVER_TIME,
         flag("has_append_times", "it has an index of append times"),
+        _HOLE,
     ),
 )
 
@@ -161,7 +179,14 @@ STATUS: Final = ResultTable(
     ("One row per replica: its status at the end of the report, by rules over the last windows."),
     (
         _REPLICA,
-        text("status", "OK, WARN, ERR, STALLED or STOPPED"),
+        text(
+            "role",
+            (
+                "voter or observer at the end of the report, by the last voters in the log; null "
+                "if the log has none, or the folder has no node id"
+            ),
+        ),
+        text("status", "OK, WARN, ERR, STALLED, STOPPED or UNKNOWN"),
         text("rule", "the rule that decided, the first that matches"),
         text("facts", "a sentence with the figures behind it"),
         at("since_ms", "time since which it waits for the first record that it lacks"),
@@ -203,20 +228,31 @@ LEADERSHIP: Final = ResultTable(
             ),
         ),
         text("facts", "a sentence with the evidence"),
+        _HOLE,
     ),
 )
 
 COMMITS: Final = ResultTable(
     "commits",
-    "One row per window, by append time at the leader.",
+    (
+        "One row per window, by append time at the leader. Where nothing was appended, counts and "
+        "rates are 0, and the other columns are null."
+    ),
     (
         _FROM,
         _TO,
         count("batches", "batches", "batches appended"),
         count("records", "records", "records in them, control records included"),
         count("bytes", "bytes", "size of the batches"),
-        number("records_per_s", "records/s", "rate in the window"),
-        number("batches_per_s", "batches/s", "rate in the window"),
+        number(
+            "records_per_s",
+            "records/s",
+            (
+                "records by the length of the window, without what --since or --until cuts off; if "
+                "the logs end within the window, the rest of it counts as without records"
+            ),
+        ),
+        number("batches_per_s", "batches/s", "the same for batches"),
         number("records_p50", "records", "records per batch, median"),
         number("records_max", "records", "records per batch, maximum"),
         number("bytes_p50", "bytes", "bytes per batch, median"),
@@ -231,6 +267,7 @@ COMMITS: Final = ResultTable(
         ms("majority_p99_ms", "the same, 99th percentile"),
         ms("majority_max_ms", "the same, maximum"),
         at("majority_worst_at_ms", "append time, at the leader, of the slowest batch"),
+        _HOLE,
     ),
 )
 
@@ -252,6 +289,7 @@ VOTERS: Final = ResultTable(
         ms("survived_0_ms", "time in which no failure was survivable: only a majority kept up"),
         ms("no_majority_ms", "time without a majority that kept up"),
         ms("unknown_ms", "time for which append times of voters are missing"),
+        _HOLE,
     ),
 )
 
@@ -259,7 +297,7 @@ _PARTITION: Final = (
     text("topic_id", "topic id"),
     text("topic", "topic name, if the log has it"),
     id_("partition", "partition number"),
-    count("number", "", "number of the reassignment of this partition, from 1"),
+    count("number", "", "number of the reassignment of this partition in the log, from 1"),
 )
 
 MOVES: Final = ResultTable(
@@ -277,7 +315,10 @@ MOVES: Final = ResultTable(
         ms("duration_ms", "from start to end, or to the end of the report"),
         text(
             "outcome",
-            ("completed, cancelled, superseded, gone (topic deleted), running or stuck"),
+            (
+                "completed, cancelled, superseded, gone (topic deleted), running, stuck, or "
+                "unknown (a hole may hold its end)"
+            ),
         ),
         ids("from_replicas", "replicas before"),
         ids("planned", "requested replicas"),
@@ -297,6 +338,7 @@ MOVES: Final = ResultTable(
             ("time that it took; if it has not joined, the duration of its step so far"),
         ),
         at("last_progress_ms", "append time of the last record of this reassignment"),
+        _HOLE,
     ),
 )
 
@@ -323,6 +365,7 @@ MOVE_STEPS: Final = ResultTable(
             ),
         ),
         ms("catch_up_ms", "time from the start of the step until then"),
+        _HOLE,
     ),
 )
 
@@ -337,6 +380,7 @@ MOVE_REPLICAS: Final = ResultTable(
         at("in_sync_ms", "time at which it joined the ISR; null if it has not"),
         ms("catch_up_ms", "time from one to the other"),
         flag("stuck", "it has not joined and the reassignment makes no progress"),
+        _HOLE,
     ),
 )
 
@@ -351,7 +395,10 @@ OPERATIONS: Final = ResultTable(
         at("asked_ms", "time of the request, by the controller's clock"),
         at("ended_ms", "time at which its last partition ended; null while it runs"),
         ms("duration_ms", "from the request to its end, or to the end of the report"),
-        text("outcome", "completed, cancelled, superseded, gone, running, paused or stuck"),
+        text(
+            "outcome",
+            "completed, cancelled, superseded, gone, running, paused, stuck or unknown",
+        ),
         count("partitions_planned", "partitions", "partitions accepted"),
         count("partitions_refused", "partitions", "partitions refused"),
         count("partitions_completed", "partitions", "partitions completed as requested"),
@@ -360,6 +407,68 @@ OPERATIONS: Final = ResultTable(
         count("partitions_gone", "partitions", "partitions deleted meanwhile"),
         ms("paused_ms", "time paused"),
         ms("slowest_partition_ms", "time of its slowest partition"),
+        _HOLE,
+    ),
+)
+
+TOPICS: Final = ResultTable(
+    "topics",
+    (
+        "One row per topic in the log: those that existed at its start, if a snapshot tells them, "
+        "and those created since, deleted ones included."
+    ),
+    (
+        text("topic_id", "topic id"),
+        text("topic", "topic name, if the log has it"),
+        at("created_ms", "append time of its creation; null if it was before the log"),
+        at("deleted_ms", "append time of its deletion; null if it exists"),
+        count("partitions", "partitions", "partitions at the end of the report, or when deleted"),
+        count(
+            "partitions_at_first",
+            "partitions",
+            "partitions with which it was created; null if that was before the log",
+        ),
+        count("grown", "times", "times that partitions were added later"),
+        count("config_changes", "times", "configurations set or removed"),
+        at("last_change_ms", "append time of the last event; null without one"),
+        _HOLE,
+    ),
+)
+
+TOPIC_EVENTS: Final = ResultTable(
+    "topic_events",
+    "One row per event of a topic up to the end of the report, in order.",
+    (
+        text("topic_id", "topic id; null if the topic of a configuration is not known"),
+        text("topic", "topic name, if the log has it"),
+        count("offset", "offset", "of the record, the first one if there are several"),
+        at("at_ms", "append time at the leader"),
+        text(
+            "event",
+            (
+                "created, grown, deleted, config_set or config_removed; null if a hole may hide "
+                "whether partitions were created with their topic, or with others"
+            ),
+        ),
+        count(
+            "partitions",
+            "partitions",
+            "partitions afterwards, or when deleted; null for configurations",
+        ),
+        text("config", "name of the configuration"),
+        text(
+            "value",
+            "its new value; null if removed, and for lists of throttled replicas",
+        ),
+        count("move_id", "", "the move that changed the configuration; null for others"),
+        text(
+            "who",
+            (
+                "principal who began that move; null otherwise, because Kafka's records of topics "
+                "do not have it"
+            ),
+        ),
+        _HOLE,
     ),
 )
 
@@ -382,6 +491,7 @@ BROKERS: Final = ResultTable(
         count("isr_expands", "times", "times it joined the ISR of a partition"),
         count("moves_in", "partitions", "reassignments that added it"),
         count("moves_out", "partitions", "reassignments that removed it"),
+        _HOLE,
     ),
 )
 
@@ -399,6 +509,7 @@ BROKER_ACTIVITY: Final = ResultTable(
         count("isr_expands", "times", "times it joined the ISR of a partition"),
         count("moves_in", "partitions", "reassignments begun that add it"),
         count("moves_out", "partitions", "reassignments begun that remove it"),
+        _HOLE,
     ),
 )
 
@@ -412,6 +523,7 @@ BROKER_EVENTS: Final = ResultTable(
         text("event", "registered, fenced, unfenced, stopping or unregistered"),
         count("broker_epoch", "", "broker epoch"),
         at("until_ms", "time of its next event, or the end of the report"),
+        _HOLE,
     ),
 )
 
@@ -439,6 +551,24 @@ CLOCKS: Final = ResultTable(
     ),
 )
 
+HOLES: Final = ResultTable(
+    "holes",
+    (
+        "One row per hole: offsets of the quorum's log that no copy supplies. In the other tables "
+        "it is named by its first and last offset."
+    ),
+    (
+        count("start_offset", "offset", "first offset that is missing"),
+        count("end_offset", "offset", "offset after the last"),
+        count("records", "records", "number of records that are missing"),
+        at("before_ms", "append time of the batch before; null at the start of the log"),
+        at("after_ms", "append time of the batch after; null at the end of the log"),
+        id_("epoch_before", "epoch of the batch before"),
+        id_("epoch_after", "epoch of the batch after; if it differs, elections may be missing"),
+        text("facts", "what each replica has there"),
+    ),
+)
+
 RESULTS: Final = (
     REPLICATION_LAG,
     REPLICA_LAG,
@@ -450,10 +580,13 @@ RESULTS: Final = (
     MOVE_STEPS,
     MOVE_REPLICAS,
     OPERATIONS,
+    TOPICS,
+    TOPIC_EVENTS,
     BROKERS,
     BROKER_ACTIVITY,
     BROKER_EVENTS,
     CLOCKS,
+    HOLES,
 )
 """All tables, in the order of the page."""
 

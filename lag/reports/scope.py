@@ -24,6 +24,16 @@ class Scope(NamedTuple):
     start_ms: int
     end_ms: int
     window_ms: int
+    end_offset: int | None = None
+    """The end of the quorum's log at `end_ms`; None if the logs end no later."""
+    begins_as_asked: bool = False
+    """True if the start was requested, false if it is that of the logs."""
+    ends_as_asked: bool = False
+    """The same for the end."""
+
+    def holds(self, offset: int) -> bool:
+        """True if the record at this offset was appended by the end of the report."""
+        return self.end_offset is None or offset < self.end_offset
 
     @property
     def grid_ms(self) -> int:
@@ -61,6 +71,17 @@ class Scope(NamedTuple):
             "window_end_ms": min(self.end_ms, start + self.window_ms),
         }
 
+    def length_ms(self, window: int) -> int:
+        """The length of a window, without what was cut off on request.
+
+        If the logs begin or end within a window, the rest of it holds nothing.
+        """
+        begins = self.grid_ms + window * self.window_ms
+        ends = begins + self.window_ms
+        if self.begins_as_asked:
+            begins = max(begins, self.start_ms - 1)
+        return (min(ends, self.end_ms) if self.ends_as_asked else ends) - begins
+
 
 def window_for(duration_ms: int) -> int:
     """A round window length that gives at most `WINDOWS_WANTED` windows."""
@@ -81,4 +102,10 @@ def scope_of(
     """The range from `start_ms` to `end_ms` of the logs, or the requested part of it."""
     start = start_ms if since_ms is None else since_ms
     end = max(start, end_ms if until_ms is None else until_ms)
-    return Scope(start, end, window_for(end - start) if window_ms is None else window_ms)
+    return Scope(
+        start,
+        end,
+        window_for(end - start) if window_ms is None else window_ms,
+        begins_as_asked=since_ms is not None,
+        ends_as_asked=until_ms is not None,
+    )

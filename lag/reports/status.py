@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+from lag.units import numbered, show_span
+
 Row = Mapping[str, Any]
 
 
@@ -31,7 +33,8 @@ GROWING_MIN: Final = 3
 class Figures(NamedTuple):
     """The figures that the rules use."""
 
-    behind: int
+    behind: int | None
+    """None if what it held at the end of the report is unknown."""
     diverging: int
     lag_ms: int | None
     idle_ms: int | None
@@ -39,6 +42,8 @@ class Figures(NamedTuple):
     lags: Sequence[int]
     """Its lag at the end of each of the last windows, where known."""
     limits: Limits
+    lost: int = 0
+    """The records before the end of its log that its files lack."""
 
     @property
     def silent_ms(self) -> int:
@@ -64,6 +69,15 @@ class Rule(NamedTuple):
 
 RULES: Final = (
     Rule(
+        "unknown",
+        "UNKNOWN",
+        (
+            "the logs do not tell what it held at the end of the report: it has no append times "
+            "there, or no batch, or records in a hole that may not be committed"
+        ),
+        lambda it: it.behind is None,
+    ),
+    Rule(
         "caught_up",
         "OK",
         "it holds exactly the records of the quorum's log",
@@ -80,6 +94,12 @@ RULES: Final = (
         "ERR",
         "its log holds records that are not in the quorum's log",
         lambda it: it.diverging > 0,
+    ),
+    Rule(
+        "damaged",
+        "ERR",
+        "its files lack records before the end of its log: they are damaged, or gone",
+        lambda it: it.lost > 0,
     ),
     Rule(
         "short_log",
@@ -127,33 +147,39 @@ def status(
     replication_lag: Iterable[Row],
     end_ms: int,
     limits: Limits | None = None,
+    *,
+    roles: Mapping[str, str] | None = None,
+    is_cut: bool = False,
 ) -> list[dict[str, Any]]:
-    """The report `status`, from the rows of two others; the report ends at `end_ms`."""
+    """The report `status`, from the rows of two others.
+
+    The report ends at `end_ms`, and before the logs do if `is_cut`; `roles` are those of the
+    replicas then.
+    """
     lags: dict[str, list[int | None]] = {}
     for row in replication_lag:
         lags.setdefault(row["replica"], []).append(row["lag_ms"])
     found = []
     for row in replica_lag:
-        if row["records_behind"] is None:
-            # The log is empty, or its end at the end of the report is unknown.
-            continue
         last = row["last_append_ms"]
         recent = lags.get(row["replica"], [])[-LOOKED_AT:]
         looked = Figures(
             behind=row["records_behind"],
-            diverging=row["records_diverging"],
+            diverging=row["records_diverging"] or 0,
             lag_ms=row["lag_ms"],
             idle_ms=None if last is None else end_ms - last,
             lags=[lag for lag in recent if lag is not None],
             limits=Limits() if limits is None else limits,
+            lost=row.get("records_lost") or 0,
         )
         rule = next(rule for rule in RULES if rule.fires(looked))
         found.append(
             {
                 "replica": row["replica"],
+                "role": (roles or {}).get(row["replica"]),
                 "status": rule.status,
                 "rule": rule.name,
-                "facts": _facts(looked, rule),
+                "facts": _unknown(row, is_cut) if looked.behind is None else _facts(looked, rule),
                 "since_ms": row["waits_since_ms"],
                 "records_behind": looked.behind,
                 "lag_ms": looked.lag_ms,
@@ -162,19 +188,38 @@ def status(
     return found
 
 
+def _unknown(row: Row, is_cut: bool) -> str:
+    """The reason that nothing is known of a replica at the end of the report."""
+    if not is_cut and row.get("log_end") is None:
+        return "no batch of its log could be read"
+    if not is_cut:
+        return "no copy tells whether its last records are committed"
+    if not row["has_append_times"]:
+        return "it has no append times, and the logs go on after the end of the report"
+    return "when it appended what it held at the end of the report is unknown"
+
+
 def _facts(it: Figures, rule: Rule) -> str:
     """A sentence with its missing records, its last append, and the trend of its lag."""
-    records = "record" if it.behind == 1 else "records"
-    waited = "the start of the wait is unknown" if it.lag_ms is None else f"for {it.lag_ms} ms"
-    said = [f"it lacks {it.behind} {records}, {waited}" if it.behind else "it lacks no record"]
+    assert it.behind is not None
+    waited = f"for {show_span(it.lag_ms)}" if it.lag_ms else "appended at the end of the report"
+    if it.lag_ms is None:
+        waited = "the start of the wait is unknown"
+    if it.lost == it.behind:
+        waited = "all of them before the end of its log"
+    elif it.lost:
+        waited += f", {it.lost} of them before the end of its log"
+    lacks = numbered(it.behind, "record")
+    said = [f"it lacks {lacks}, {waited}" if it.behind else "it lacks no record"]
     if it.idle_ms is None:
         said.append("it has no append times")
     else:
-        said.append(f"it appended last {it.idle_ms} ms before the end")
+        said.append(f"it appended last {show_span(it.idle_ms)} before the end")
     if it.diverging:
-        said.append(f"{it.diverging} of its records were given up")
+        said.append(f"given up: {numbered(it.diverging, 'record')} of it")
     if rule.name == "falls_behind":
-        said.append(f"its lag went from {it.lags[0]} to {it.lags[-1]} ms in {len(it.lags)} windows")
+        before, now = show_span(it.lags[0]), show_span(it.lags[-1])
+        said.append(f"its lag went from {before} to {now} in {len(it.lags)} windows")
     return "; ".join(said)
 
 

@@ -8,6 +8,7 @@ Plain values, no Spark.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from lag.reports.holes import NONE, Holes, known_until, names
 from lag.reports.scope import Scope
 
 KEEPS_UP_MS: Final = 2_000
@@ -36,23 +37,32 @@ def in_order(assignments: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
 
 
 def seats(
-    assignments: Sequence[Mapping[str, Any]], replicas: Iterable[Mapping[str, Any]]
+    assignments: Sequence[Mapping[str, Any]],
+    replicas: Iterable[Mapping[str, Any]],
+    holes: Holes = NONE,
+    elected: Iterable[tuple[int, Sequence[int] | None]] = (),
 ) -> list[list[Seat]]:
     """The seats of each assignment whose replica was read.
 
     The first assignment counts from the start of the log. A voter with a directory id is that
-    directory only; without one it is the node's first folder by name.
+    directory only; without one it is the node's first folder by name. A hole may hide another
+    assignment: behind it one counts again only from an election with the same voters. `elected`
+    are the offsets of elections, with their voters.
     """
     folders = sorted(replicas, key=lambda row: str(row["replica"]))
+    elections = list(elected)
     found = []
     for number, row in enumerate(assignments):
-        begins = row["offset"] if number else 0
+        begins = row["offset"] if number or holes.before(row["offset"]) else 0
         is_last = number + 1 == len(assignments)
         ends = _FOREVER if is_last else assignments[number + 1]["offset"]
+        ids = {int(voter.partition("@")[0]) for voter in row["current"]}
+        same = {at: set(voters_ or ()) == ids for at, voters_ in elections}
         names = [_folder_of(voter, folders) for voter in row["current"]]
         found.append(
             [
-                Seat(name, seat, len(names), begins, ends)
+                Seat(name, seat, len(names), first, end)
+                for first, end in known_until(begins, ends, holes, same)
                 for seat, name in enumerate(names, 1)
                 if name is not None
             ]
@@ -69,27 +79,58 @@ def _folder_of(voter: str, folders: Iterable[Mapping[str, Any]]) -> str | None:
     return None
 
 
+def roles(
+    replicas: Iterable[Mapping[str, Any]],
+    seats_: Iterable[Seat] | None,
+    elected_by: Iterable[int] | None,
+) -> dict[str, str]:
+    """For each replica voter or observer: by the seats of the last assignment, or, if the log has
+    none, by the voters that the last leader wrote."""
+    if seats_ is None and elected_by is None:
+        return {}
+    folders = sorted(replicas, key=lambda row: str(row["replica"]))
+    if seats_ is not None:
+        sit = {seat.replica for seat in seats_}
+    else:
+        sit = {_folder_of(str(node), folders) or "" for node in elected_by or ()}
+    return {
+        row["replica"]: "voter" if row["replica"] in sit else "observer"
+        for row in folders
+        if row["node_id"] is not None
+    }
+
+
 def voters(
-    assignments: Sequence[Mapping[str, Any]],
-    seats_: Sequence[Sequence[Seat]],
+    assigned: Sequence[tuple[Mapping[str, Any], Sequence[Seat]]],
     lags: Mapping[str, Sequence[int | None]],
     scope: Scope,
+    holes: Holes = NONE,
 ) -> list[dict[str, Any]]:
-    """The report `voters`; `lags` are those of each replica at each sample."""
+    """The report `voters`, from the assignments with their seats; `lags` are those of each replica
+    at each sample.
+
+    If a hole may hide the end of an assignment, what follows from its end is unknown.
+    """
     found = []
-    for number, row in enumerate(assignments):
+    for number, (row, seats_) in enumerate(assigned):
         at_ms = row["append_ms"]
-        is_last = number + 1 == len(assignments)
-        until_ms = max(scope.end_ms, at_ms) if is_last else assignments[number + 1]["append_ms"]
-        own = [lags.get(seat.replica, ()) for seat in seats_[number]]
+        is_last = number + 1 == len(assigned)
+        until_ms = max(scope.end_ms, at_ms) if is_last else assigned[number + 1][0]["append_ms"]
+        until = _FOREVER if is_last else assigned[number + 1][0]["offset"]
+        hidden = holes.between(row["offset"], until)
+        own = [lags.get(name, ()) for name in dict.fromkeys(seat.replica for seat in seats_)]
+        of_end = {
+            "until_ms": until_ms,
+            "duration_ms": until_ms - at_ms,
+            **_survived(own, len(row["current"]), at_ms, until_ms, scope),
+        }
         found.append(
             {
                 **{name: row[name] for name in ("offset", "epoch", "current", "target", "kind")},
                 "at_ms": at_ms,
-                "until_ms": until_ms,
-                "duration_ms": until_ms - at_ms,
                 "tolerates": (len(row["current"]) - 1) // 2,
-                **_survived(own, len(row["current"]), at_ms, until_ms, scope),
+                **(dict.fromkeys(of_end) if hidden else of_end),
+                "hole": names(hidden),
             }
         )
     return found

@@ -1,4 +1,4 @@
-"""The index of append times of a segment as two arrays: end offsets and times.
+"""The index of append times of a segment as arrays: end offsets, times and epochs.
 
 `quorum.log.append_times` defines the file. This reader checks the checksums of a block of entries
 at once. In a long index it reads only the entries for the requested records, found by binary search
@@ -42,6 +42,8 @@ class AppendTimes(NamedTuple):
     """Rising end offsets, exclusive (`numpy.ndarray` of int64)."""
     times_ms: Any
     """The append time of each; `UNKNOWN` if unknown."""
+    epochs: Any
+    """The epoch of each; `UNKNOWN` if unknown."""
     size_bytes: int = 0
     """Size of the file when it was read."""
 
@@ -57,8 +59,19 @@ class AppendTimes(NamedTuple):
         times[known] = self.times_ms[place[known]]
         return times, times != UNKNOWN
 
+    def says(self, first: int, end: int, epoch: int) -> bool | None:
+        """True if an entry is about exactly these records, false if their epoch was another one;
+        None if the index does not tell."""
+        place = int(np.searchsorted(self.ends, first, side="right"))
+        if place >= len(self.ends) or self.epochs[place] == UNKNOWN:
+            return None
+        if self.epochs[place] != epoch:
+            return False
+        is_exact = self.ends[place] == end and (not place or self.ends[place - 1] == first)
+        return True if is_exact else None
 
-NONE: Final = AppendTimes(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+NONE: Final = AppendTimes(*(np.zeros(0, np.int64) for _ in range(3)))
 
 
 class IndexCheck(NamedTuple):
@@ -77,6 +90,7 @@ class _Block(NamedTuple):
 
     ends: Any
     times_ms: Any
+    epochs: Any
     unsound: int
 
 
@@ -98,11 +112,11 @@ def _part(path: str, size_bytes: int, base: int, first: int, last: int) -> Appen
         blocks = []
         for block in _blocks(fd, path, at, below):
             wanted = block.ends > first
-            blocks.append((block.ends[wanted], block.times_ms[wanted]))
+            blocks.append((block.ends[wanted], block.times_ms[wanted], block.epochs[wanted]))
             if len(block.ends) and block.ends[-1] > last:
                 break
-    ends, times = (np.concatenate(each) for each in zip(*blocks, strict=True))
-    return AppendTimes(ends, times, size_bytes)
+    ends, times, epochs = (np.concatenate(each) for each in zip(*blocks, strict=True))
+    return AppendTimes(ends, times, epochs, size_bytes)
 
 
 def check_index(path: str, base: int) -> IndexCheck:
@@ -119,6 +133,20 @@ def check_index(path: str, base: int) -> IndexCheck:
     except FileDamaged as error:
         return IndexCheck(problem=str(error))
     return IndexCheck(end, unsound)
+
+
+def epochs_of(path: str, base: int) -> Iterator[tuple[int, int]]:
+    """The known epochs of a whole index in order, each with the end of its last records.
+
+    An index that cannot be read has none.
+    """
+    found: dict[int, int] = {}
+    with suppress(OSError, FileDamaged), opened(Path(path), os.O_RDONLY | os.O_CLOEXEC) as fd:
+        for block in _blocks(fd, path, 0, base):
+            is_known = block.epochs != UNKNOWN
+            epochs, ends = block.epochs[is_known], block.ends[is_known]
+            found |= dict(zip(epochs.tolist(), ends.tolist(), strict=True))
+    yield from sorted(found.items())
 
 
 def _place(fd: int, size_bytes: int, base: int, first: int) -> tuple[int, int]:
@@ -146,7 +174,7 @@ def _blocks(fd: int, path: str, at: int, below: int) -> Iterator[_Block]:
     """
     header = read_up_to(fd, HEADER_BYTES, 0)
     if not is_begun(header):
-        yield _Block(NONE.ends, NONE.times_ms, 0)
+        yield _Block(NONE.ends, NONE.times_ms, NONE.epochs, 0)
         return
     check_header(Path(path), header)
     is_sound, is_over = True, False
@@ -176,8 +204,9 @@ def _block(data: bytes, count: int, below: int, *, is_sound: bool) -> tuple[Any,
     accepted = whole & (ends > highest[:-1])
     follows = np.concatenate(([is_sound], accepted[:-1]))[:count]
     times = np.where(follows, entries["time"], UNKNOWN).astype(np.int64)
+    epochs = np.where(follows, entries["epoch"], UNKNOWN)
     unsound = count - int(accepted.sum())
-    return accepted, _Block(ends[accepted], times[accepted], unsound)
+    return accepted, _Block(ends[accepted], times[accepted], epochs[accepted], unsound)
 
 
 def _checksums(data: bytes, count: int) -> Any:

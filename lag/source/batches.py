@@ -5,30 +5,46 @@ offsets. Chunks have the same bounds for all replicas, so that the packs of a ch
 find out when a majority held its batches.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lag.source.append_time_index import NONE, AppendTimes, read_index
 from lag.source.record_packs import from_bytes, to_bytes
 from lag.source.scan import CODEC_NAMES, Headers
-from lag.source.schemas import ARROW_TYPES, BATCHES, Table
+from lag.source.schemas import ARROW_TYPES, BATCHES, BIGINT, TIMESTAMP, Column, Table
 from lag.source.tasks import Slice
 
 Columns = Mapping[str, Callable[[], Any]]
 """A function per column; a column that is not requested is not computed."""
+_MOMENT_MS_MAX: Final = (1 << 63) // 1_000
 
 
 def record_batch(table: Table, columns: Columns, count: int) -> Any:
-    """These columns as a `pyarrow.RecordBatch`; missing columns are null."""
-    arrays = [
-        columns[name]() if name in columns else pa.nulls(count, ARROW_TYPES[type_])
-        for name, type_, _ in table.columns
-    ]
+    """These columns as a `pyarrow.RecordBatch`; missing columns are null.
+
+    A TIMESTAMP is made of the column with the same moment in ms.
+    """
+
+    def made(column: Column) -> Any:
+        if column.type == TIMESTAMP and column.of_ms in columns:
+            return moments(columns[column.of_ms]())
+        if column.name in columns:
+            return columns[column.name]()
+        return pa.nulls(count, ARROW_TYPES[column.type])
+
+    arrays = [made(column) for column in table.columns]
     return pa.RecordBatch.from_arrays(arrays, schema=table.arrow())
+
+
+def moments(times_ms: Any) -> Any:
+    """These times in ms as TIMESTAMPs, in microseconds; null if they are beyond those."""
+    is_within = pc.less(pc.abs(times_ms), _MOMENT_MS_MAX)
+    return pc.if_else(is_within, pc.multiply(times_ms, 1_000), None).cast(ARROW_TYPES[TIMESTAMP])
 
 
 def same(value: str | None, count: int) -> Any:
@@ -43,11 +59,15 @@ def chosen(texts: list[str | None], places: Any) -> Any:
 
 def rows_batch(table: Table, rows: list[dict[str, Any]]) -> Any:
     """Rows as a `pyarrow.RecordBatch`, for small tables."""
-    arrays = [
-        pa.array([row.get(name) for row in rows], ARROW_TYPES[type_])
-        for name, type_, _ in table.columns
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=table.arrow())
+
+    def taken(name: str, type_: str) -> Callable[[], Any]:
+        return lambda: pa.array([row.get(name) for row in rows], ARROW_TYPES[type_])
+
+    columns = {each.name: taken(each.name, each.type) for each in table.columns}
+    columns |= {
+        each.of_ms: taken(each.of_ms, BIGINT) for each in table.columns if each.type == TIMESTAMP
+    }
+    return record_batch(table, columns, len(rows))
 
 
 def times_of(part: Slice, headers: Headers) -> AppendTimes:
@@ -95,12 +115,6 @@ CHUNK_ROWS: Final = 1 << 18
 """The most batches per chunk, of all replicas together,"""
 CHUNK_OFFSETS_MIN: Final = 1 << 10
 """unless there are very many replicas."""
-_MERGED: Final[Mapping[str, Callable[[Iterable[int]], int]]] = {
-    **dict.fromkeys(("first", "first_ms", "first_here_ms", "least_delay_ms"), min),
-    **dict.fromkeys(("end", "last_ms", "last_here_ms"), max),
-    "timed": sum,
-}
-"""The functions that merge two spans of one epoch."""
 _NAMES: Final = (
     "epoch", "base_offset", "last_offset", "records", "bytes", "leader_append_ms",
     "local_append_ms",
@@ -142,47 +156,3 @@ def columns_of(rows: Any) -> dict[str, Any]:
             column = column.fill_null(0)
         found[name] = column.to_numpy()
     return found
-
-
-def spans_of(replica: str, rows: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """For each epoch in these columns a row of `epochs.Span`."""
-    here, there = rows["local_append_ms"], rows["leader_append_ms"]
-    for epoch in np.unique(rows["epoch"]).tolist():
-        own = rows["epoch"] == epoch
-        timed = own & rows["leader_append_known"]
-        both = own & rows["local_append_known"]
-        yield {
-            "replica": replica,
-            "epoch": epoch,
-            "first": int(rows["base_offset"][own].min()),
-            "end": int(rows["last_offset"][own].max()) + 1,
-            "first_ms": _least(there[timed]),
-            "last_ms": _greatest(there[timed]),
-            "first_here_ms": _least(here[both]),
-            "last_here_ms": _greatest(here[both]),
-            "least_delay_ms": _least((here - there)[both & timed]),
-            "timed": int(both.sum()),
-        }
-
-
-def _least(values: Any) -> int | None:
-    return int(values.min()) if len(values) else None
-
-
-def _greatest(values: Any) -> int | None:
-    return int(values.max()) if len(values) else None
-
-
-def merged(spans: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Merge spans to one per replica and epoch."""
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    for span in spans:
-        key = (span["replica"], span["epoch"])
-        if key not in found:
-            found[key] = dict(span)
-            continue
-        have = found[key]
-        for name in have.keys() - {"replica", "epoch"}:
-            known = [each[name] for each in (have, span) if each[name] is not None]
-            have[name] = _MERGED[name](known) if known else None
-    return list(found.values())

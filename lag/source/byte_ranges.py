@@ -27,12 +27,18 @@ WINDOW_BYTES: Final = 4 * 1024 * 1024
 BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
 """The largest batch that is accepted. Kafka's own limit is 1 MiB, ours 8 MiB by default."""
 
+HEADS_MAX: Final = 10_000
+"""The headers that are read of damaged batches in a row."""
+
 OFFSETS_END: Final = 1 << 56
 """No offset is as high. No checksum covers the base offset: a flipped bit in its highest byte can
 be found only so."""
 
 _UP_TO_CRC: Final = Struct(">qiibI")
+_COUNT: Final = Struct(">i")
 _LENGTH_AT: Final = 8
+_LAST_AT: Final = 23
+_COUNT_AT: Final = 57
 _MAGIC_AT: Final = 16
 
 
@@ -62,6 +68,8 @@ class Damage:
     """The position of the next valid batch; None if there is none."""
     is_cut_off: bool
     """True if the file ends before the batch does."""
+    heads: tuple[tuple[int, bytes], ...] = ()
+    """Position and bytes of the headers in it, as far as each leads to the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +178,24 @@ class RangeReader:
             following = self._next_sound(position + 1, self.size)
             is_cut_off = following is None and (wanted is None or position + wanted > self.size)
             if following is not None or not self._has_grown():
-                return Damage(position, reason, is_format, following, is_cut_off)
+                heads = tuple(self._heads(position, self.size if following is None else following))
+                return Damage(position, reason, is_format, following, is_cut_off, heads)
+
+    def _heads(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
+        """The headers of the batches in [`low`, `high`), whatever their content is."""
+        at = low
+        for _ in range(HEADS_MAX):
+            head = self._read(at, HEADER_BYTES)
+            if len(head) < HEADER_BYTES or at >= high:
+                return
+            size = _UP_TO_CRC.unpack_from(head)[1] + LENGTH_END
+            is_possible = HEADER_BYTES <= size <= high - at
+            batch = self._read(at, size if is_possible else min(high - at, BATCH_BYTES_MAX))
+            if at == low or is_possible or _is_complete(batch):
+                yield at, _mended(head, batch)
+            if not is_possible:
+                return
+            at += size
 
     def _wrong(self, position: int) -> tuple[str | None, int | None, bool]:
         """The reason that no valid batch begins here, its size by its header, and whether it is
@@ -191,10 +216,13 @@ class RangeReader:
         if not 0 <= base_offset < OFFSETS_END:
             return f"a base offset of {base_offset} is impossible", size, False
         data = self._read(position, size)
+        found = crc32c(memoryview(data)[CRC_START:])
         if len(data) < size:
             reason = f"a batch of {size} bytes, of which {len(data)} are there"
-            return reason, size, False
-        found = crc32c(memoryview(data)[CRC_START:])
+            if found != crc:
+                return reason, size, False
+            # No checksum covers the length: the batch is complete, and its length is wrong.
+            return f"{reason}, and they are complete by their checksum", len(data), False
         if found != crc:
             return f"its checksum is {crc:08x}, computed {found:08x}", size, False
         return None, size, False
@@ -217,6 +245,30 @@ class RangeReader:
                     return int(low + at)
             low += len(data) - HEADER_BYTES + 1
         return None
+
+
+def _is_complete(batch: bytes) -> bool:
+    """True if a batch has all its bytes, although its length may be wrong, which is not covered by
+    the checksum."""
+    if len(batch) < HEADER_BYTES:
+        return False
+    crc: int = _UP_TO_CRC.unpack_from(batch)[4]
+    return crc32c(memoryview(batch)[CRC_START:]) == crc
+
+
+def _mended(head: bytes, batch: bytes) -> bytes:
+    """The header of a damaged batch; if only one of its two numbers of records was damaged, with
+    the right one, for which the checksum is right."""
+    last, count = (_COUNT.unpack_from(head, at)[0] for at in (_LAST_AT, _COUNT_AT))
+    if last + 1 == count:
+        return head
+    for at, value in ((_LAST_AT, count - 1), (_COUNT_AT, last + 1)):
+        tried = bytearray(batch)
+        if value >= 0 and len(tried) >= HEADER_BYTES:
+            _COUNT.pack_into(tried, at, value & 0x7FFFFFFF)
+            if _is_complete(bytes(tried)):
+                return bytes(tried[:HEADER_BYTES])
+    return head
 
 
 def _walk(data: bytes, high: int) -> tuple[list[int], int, int]:
@@ -256,8 +308,8 @@ def _candidates(data: bytes) -> list[int]:
     for ahead, mask in ((0, 0xFF), (_LENGTH_AT, 0xF8), (21, 0xFF), (22, 0x80)):
         at = at[(raw[at + ahead] & mask) == 0]
     # No more records than offsets; of a compacted log none may be left.
-    delta = _numbers(raw, at + 23)
-    count = _numbers(raw, at + 57)
+    delta = _numbers(raw, at + _LAST_AT)
+    count = _numbers(raw, at + _COUNT_AT)
     fits = (delta >= 0) & (count >= 0) & (count <= delta + 1)
     return [int(each) for each in at[fits]]
 

@@ -4,29 +4,78 @@
     spark.read.format("quorumlog").option("table", "records").load("/var/lib/node-1")
 
 The other modules of this package do the work without Spark; this one adapts them to its interface.
+Input that a user can put right is answered by a sentence, without the traceback of a worker.
 """
 
-from collections.abc import Iterator, MutableMapping
-from typing import Any
+import copyreg
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from typing import Any, Final
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    InputPartition,
-)
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    SupportsTriggerAvailableNow,
-)
+from lag.extra import without
+from lag.source import worker_python
+from lag.source.invalid_input import InvalidInput
 
-from lag.source.options import Options, check_streamed, narrowed, options_of
-from lag.source.planner import plan
-from lag.source.reader import read
-from lag.source.stream_offsets import Follower, tasks_between
-from lag.source.tasks import FoundProblems, Task
+try:
+    from pyspark.cloudpickle import register_pickle_by_value
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceReader,
+        DataSourceStreamReader,
+        InputPartition,
+    )
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        SupportsTriggerAvailableNow,
+    )
+    from pyspark.sql.types import StructType
+
+    from lag.source.options import (
+        Options,
+        check_missing,
+        check_streamed,
+        is_of_create_table,
+        names_paths,
+        narrowed,
+        of_create_table,
+        options_of,
+    )
+    from lag.source.planner import plan
+    from lag.source.reader import read
+    from lag.source.schemas import Column
+    from lag.source.stream_offsets import Follower, tasks_between
+    from lag.source.tasks import FoundProblems, Task
+except ModuleNotFoundError as error:
+    raise without(error) from None
+
+
+@contextmanager
+def _sentence_first() -> Iterator[None]:
+    """Raise what a user can put right as a plain error, and let Spark show no traceback of it."""
+    try:
+        yield
+    except InvalidInput as error:
+        if os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER":
+            # The worker ends with this error.
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise ValueError(str(error)) from None
+
+
+class _LoadedByWorkers(type(DataSource)):  # type: ignore[misc]
+    """The type of a class that workers load by `worker_python`."""
+
+
+def _by_worker_python(source: type) -> tuple[Callable[..., Any], tuple[str, str, str]]:
+    return worker_python.load_class, (source.__module__, source.__name__, sys.executable)
+
+
+copyreg.pickle(_LoadedByWorkers, _by_worker_python)
+register_pickle_by_value(worker_python)
 
 
 class TaskPartition(InputPartition):  # type: ignore[misc]
@@ -37,36 +86,78 @@ class TaskPartition(InputPartition):  # type: ignore[misc]
         self.options = options
 
 
-class QuorumLogSource(DataSource):  # type: ignore[misc]
+class QuorumLogSource(DataSource, metaclass=_LoadedByWorkers):  # type: ignore[misc]
     """The logs of any number of replicas; docs/lag_tables.md has the options and the tables."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self._options = options_of(dict(options))
+        self._given = dict(options)
+        self._is_new_table = is_of_create_table(self._given)
+        if self._is_new_table:
+            self._given = of_create_table(self._given)
+        self._options: Options | None = None
+        # A wrong path is told here, where it is named, and not when rows are wanted. Without one,
+        # the table may have been created before, and its schema has the options.
+        if names_paths(self._given):
+            self._options = _checked(self._given)
 
     @classmethod
     def name(cls) -> str:
         """The name for `format`."""
         return "quorumlog"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """The requested columns of the requested table."""
-        return self._options.shown.ddl()
+        options = self._options or _checked(self._given)
+        schema = StructType.fromJson(options.shown.spark())
+        if self._is_new_table:
+            # Spark keeps the options of a table and gives them to no Python source that reads it.
+            schema.fields[0].metadata[_OPTIONS] = json.dumps(self._given)
+        return schema
 
     def reader(self, schema: Any) -> DataSourceReader:
         """A reader of everything that exists now."""
-        options = _with_columns(self._options, schema)
+        options = self._of_schema(schema)
         return FilteringReader(options) if options.push_filters else Reader(options)
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
         """A reader of everything that exists and everything that follows."""
-        check_streamed(self._options)
-        return StreamReader(_with_columns(self._options, schema))
+        options = self._of_schema(schema)
+        with _sentence_first():
+            check_streamed(options)
+        return StreamReader(options)
+
+    def _of_schema(self, schema: Any) -> Options:
+        """The options with the columns of a schema, which may be fewer; of a created table those
+        that the schema has."""
+        options = self._options
+        if options is None:
+            created = [each.metadata[_OPTIONS] for each in schema if _OPTIONS in each.metadata]
+            known = json.loads(created[0]) if created else {}
+            options = _checked({**known, **self._given})
+        with _sentence_first():
+            return _with_columns(options, schema)
+
+
+_OPTIONS: Final = "quorumlog.options"
+"""The key of the options in the metadata of the first column of a created table."""
+
+
+def _checked(given: Mapping[str, str]) -> Options:
+    with _sentence_first():
+        options = options_of(given)
+        check_missing(options)
+        return options
 
 
 def _with_columns(options: Options, schema: Any) -> Options:
     """Restrict the options to the columns of a schema, which may be fewer."""
-    return options.with_columns(tuple(schema.fieldNames()))
+    return options.with_columns(
+        [
+            Column(each.name, each.dataType.simpleString().upper(), "", each.nullable)
+            for each in schema.fields
+        ]
+    )
 
 
 class Reader(DataSourceReader):  # type: ignore[misc]
@@ -77,7 +168,8 @@ class Reader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> list[InputPartition]:
         """One partition per slice of a file."""
-        tasks = plan(self._options) or [FoundProblems(problems=())]
+        with _sentence_first():
+            tasks = plan(self._options) or [FoundProblems(problems=())]
         return [TaskPartition(task, self._options) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -112,7 +204,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
         """The current end of all logs."""
         is_limited = isinstance(limit, ReadMaxBytes)
-        return self._follower.latest(start, limit.max_bytes if is_limited else None)
+        with _sentence_first():
+            return self._follower.latest(start, limit.max_bytes if is_limited else None)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """End the query with what exists now."""

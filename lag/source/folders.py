@@ -1,9 +1,11 @@
 """Find the logs below the given paths, their replicas, and their files.
 
-A path is the folder of a log, of a node, or of several nodes. Only names are examined, and the two
-small files that identify a folder. A file with a foreign name is a problem.
+A path is the folder of a log, of a node, or of several nodes. Only names are examined, and the
+small file that identifies a folder; where it is missing, also the first batch of a log. A file with
+a foreign name is a problem. The logs of two clusters are refused: they are never compared.
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +15,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from lag.source.problems import FOREIGN_FILE, META, NO_LOG, UNREADABLE, Problem
+from crc32c import crc32c
+
+from lag.source.invalid_input import InvalidInput
+from lag.source.problems import (
+    CLUSTER,
+    FOREIGN_FILE,
+    META,
+    MISNAMED,
+    NO_LOG,
+    UNREADABLE,
+    Problem,
+)
 from quorum.core.vocabulary import uuid_to_text
 from quorum.log.append_times import SUFFIX
 from quorum.log.checkpoint import checkpoint_id
@@ -21,6 +34,7 @@ from quorum.log.errors import StorageError
 from quorum.log.meta_properties import FILE_NAME as META_NAME
 from quorum.log.meta_properties import look
 from quorum.log.segment import segment_base
+from quorum.records.batch import CRC_START, HEADER_BYTES, MAGIC, header_at
 
 METADATA: Final = "__cluster_metadata-0"
 """The name of a log's folder in that of a node, ours and Kafka's."""
@@ -34,6 +48,9 @@ _OTHERS: Final = re.compile(
     r"replication)-offset-checkpoint|.*-offset-checkpoint"
     r"|\d{20}\.(index|timeindex|txnindex|snapshot)|.*\.(deleted|tmp|part|swap|cleaned))"
 )
+
+_OF_LOGS: Final = (".log", ".checkpoint", SUFFIX)
+"""The endings of the files that are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +89,13 @@ class Found:
     """Each with its replica; empty for none."""
 
 
-def find(paths: Sequence[str], known: dict[str, str] | None = None) -> Found:
-    """Find the logs below these paths; `known` has the replicas of folders found earlier."""
+def find(
+    paths: Sequence[str], known: dict[str, str] | None = None, cluster: str | None = None
+) -> Found:
+    """Find the logs below these paths; `known` has the replicas of folders found earlier.
+
+    Raises `InvalidInput` if they are of several clusters and `cluster` is not the id of one.
+    """
     folders: dict[str, LogFolder] = {}
     problems: list[tuple[str, Problem]] = []
     for path in paths:
@@ -92,21 +114,86 @@ def find(paths: Sequence[str], known: dict[str, str] | None = None) -> Found:
             log, wrong = _read_folder(folder)
             folders[log.path] = log
             problems += [(log.path, each) for each in wrong]
-    labelled = _labelled(list(folders.values()), known or {})
+    logs_, unclear = _of_one_cluster(list(folders.values()), cluster)
+    labelled = _labelled(logs_, known or {})
     labels = {log.path: log.replica for log in labelled}
-    named = tuple((labels.get(path, ""), problem) for path, problem in problems)
-    return Found(tuple(labelled), named)
+    named = [
+        (labels.get(path, ""), problem)
+        for path, problem in problems
+        if path in labels or path not in folders
+    ]
+    named += [("", _left_out(log, cluster)) for log in unclear]
+    return Found(tuple(labelled), tuple(named))
+
+
+def check_paths(paths: Iterable[str]) -> None:
+    """Raise `InvalidInput` with every path that has no log, and what would be right."""
+    wrong = []
+    for path in paths:
+        reason = _not_a_folder(path)
+        if reason is None:
+            try:
+                reason = None if any(_log_folders(Path(path))) else _NO_SEGMENT
+            except OSError as error:
+                reason = unreadable(path, error).reason
+        if reason is not None:
+            wrong.append(f"{path}: {reason}")
+    if wrong:
+        raise InvalidInput("; ".join(wrong))
+
+
+def folders(named: Sequence[str]) -> tuple[str, ...]:
+    """The named folders, each once and absolute; raises `InvalidInput` for what is not a folder."""
+    wrong = [f"{name}: {reason}" for name in named if (reason := _not_a_folder(name)) is not None]
+    if wrong:
+        raise InvalidInput("; ".join(wrong))
+    return absolute(named)
+
+
+def absolute(paths: Iterable[str]) -> tuple[str, ...]:
+    """These paths, each once: the working directory of a worker may differ from ours."""
+    plain = (path.removeprefix("file:") if path.startswith("file:/") else path for path in paths)
+    return tuple(
+        dict.fromkeys(
+            path if _ELSEWHERE.match(path) or path.startswith("~") else str(Path(path).absolute())
+            for path in plain
+        )
+    )
+
+
+_ELSEWHERE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_WILDCARDS: Final = frozenset("*?[")
+_NAME_A_FOLDER: Final = (
+    f"name the folder of a log, such as .../{METADATA}, of a node, or one with several nodes"
+)
+_NO_SEGMENT: Final = f"no segment (*.log) is in it, nor in its {METADATA}, nor in a folder below"
+
+
+def _not_a_folder(path: str) -> str | None:
+    """The reason that a path is not a folder, and what would be right; None if it is one."""
+    there = Path(path)
+    try:
+        if there.is_dir():
+            return None
+        is_there = there.exists()
+    except OSError as error:
+        return unreadable(path, error).reason
+    if _ELSEWHERE.match(path):
+        return (
+            "it is not in a file system of this machine, and only such are read so far: name a "
+            "folder that every worker sees, such as /mnt/logs, and copy or mount the logs there"
+        )
+    if is_there:
+        return f"it is a file: name its folder, {there.absolute().parent}"
+    if path.startswith("~"):
+        return f"~ is not expanded: write {os.path.expanduser(path)}"
+    if _WILDCARDS.intersection(path):
+        return f"wildcards are not expanded, and it does not exist: {_NAME_A_FOLDER}"
+    return f"it does not exist: {_NAME_A_FOLDER}"
 
 
 def _no_log(path: str) -> Problem:
-    there = Path(path)
-    if not there.exists():
-        return Problem(path, None, None, NO_LOG, "there is no such folder")
-    if there.is_file():
-        reason = "it is a file; a folder with segments (*.log) is wanted"
-        return Problem(path, None, None, FOREIGN_FILE, reason)
-    reason = f"no segment (*.log) is in it, nor in its {METADATA}, nor in a folder below"
-    return Problem(path, None, None, NO_LOG, reason)
+    return Problem(path, None, None, NO_LOG, _not_a_folder(path) or _NO_SEGMENT)
 
 
 def _empty_beside(path: Path, there: Sequence[Path]) -> Iterator[Path]:
@@ -200,8 +287,9 @@ def _read_folder(folder: Path) -> tuple[LogFolder, list[Problem]]:
             elif segment_base(path.name, SUFFIX) is not None:
                 indexes.append(str(path))
             elif not _OTHERS.fullmatch(path.name) and path.name != META_NAME:
+                kind = MISNAMED if path.suffix in _OF_LOGS else FOREIGN_FILE
                 reason = "no log has a file of this name; it was not read"
-                problems.append(Problem(str(path), None, None, FOREIGN_FILE, reason))
+                problems.append(Problem(str(path), None, None, kind, reason))
         except OSError as error:
             problems.append(unreadable(str(path), error))
     if not segments:
@@ -256,3 +344,114 @@ def _labelled(folders: list[LogFolder], known: dict[str, str]) -> list[LogFolder
             taken[label] += 1
         labelled.append(replace(log, replica=label))
     return labelled
+
+
+PATHS_SHOWN: Final = 3
+"""The folders of a cluster that an error names."""
+FIRST_BATCH_BYTES_MAX: Final = 1 << 20
+"""A first batch that is larger does not identify a log."""
+
+
+def _of_one_cluster(
+    logs: Sequence[LogFolder], wanted: str | None
+) -> tuple[list[LogFolder], list[LogFolder]]:
+    """The logs of one cluster, and those that may be of it or of another one.
+
+    Raises `InvalidInput`.
+    """
+    clusters, unclear = _clusters(logs)
+    chosen = clusters
+    if wanted is not None:
+        chosen = [each for each in clusters if each[0].cluster_id == wanted]
+        if logs and not chosen:
+            there = "; ".join(map(_named, clusters)) or "none that is known"
+            raise InvalidInput(f"no log is of the cluster {wanted}; there are those of {there}")
+    if len(chosen) > 1:
+        there = "; ".join(map(_named, chosen))
+        raise InvalidInput(
+            f"these are the logs of {len(chosen)} clusters, which are never compared: {there}. "
+            "Name the folders of one, or choose it by its id (--cluster; in Spark the option "
+            "cluster)"
+        )
+    left_out = unclear if len(clusters) > 1 else []
+    paths = {log.path for each in chosen for log in each}
+    if len(clusters) <= 1:
+        paths |= {log.path for log in unclear}
+    return [log for log in logs if log.path in paths], left_out
+
+
+def _clusters(logs: Sequence[LogFolder]) -> tuple[list[list[LogFolder]], list[LogFolder]]:
+    """The logs of each cluster, and those that nothing assigns to one.
+
+    A log without the id of a cluster is of the one with which it has the first batch in common.
+    """
+    by_id: dict[str | None, list[LogFolder]] = {}
+    for log in logs:
+        by_id.setdefault(log.cluster_id, []).append(log)
+    nameless = by_id.pop(None, [])
+    clusters, unclear = list(by_id.values()), list[LogFolder]()
+    begins = {log.path: _first_batch(log) for log in logs} if nameless else {}
+    for log in nameless:
+        kinships = [
+            {_begin_alike(begins[log.path], begins[other.path]) for other in each}
+            for each in clusters
+        ]
+        same = next((each for each, k in zip(clusters, kinships, strict=True) if True in k), None)
+        if same is not None:
+            same.append(log)
+        elif all(False in each for each in kinships):
+            clusters.append([log])
+        else:
+            unclear.append(log)
+    return clusters, unclear
+
+
+_Begin = tuple[tuple[int, int], int]
+"""Offset and epoch of the first batch of a log, and its checksum."""
+
+
+def _begin_alike(one: _Begin | None, other: _Begin | None) -> bool | None:
+    """True if both begin with the same batch, False if that proves them of different clusters.
+
+    Raft's log matching: in one cluster, batches with the same offset and epoch are equal.
+    """
+    if one is None or other is None or one[0] != other[0]:
+        return None
+    return one[1] == other[1]
+
+
+def _first_batch(log: LogFolder) -> _Begin | None:
+    """The beginning of a log; None unless it is a valid batch."""
+    if not log.segments:
+        return None
+    first = log.segments[0]
+    try:
+        with Path(first.path).open("rb") as file:
+            data = file.read(HEADER_BYTES)
+            if len(data) < HEADER_BYTES:
+                return None
+            header = header_at(data)
+            if not HEADER_BYTES <= header.size_bytes <= FIRST_BATCH_BYTES_MAX:
+                return None
+            data += file.read(header.size_bytes - HEADER_BYTES)
+    except OSError:
+        return None  # Whatever reads the log reports it.
+    is_valid = header.magic == MAGIC and crc32c(data[CRC_START:]) == header.crc
+    if not is_valid or header.base_offset != first.base:
+        return None
+    return (header.base_offset, header.epoch), header.crc
+
+
+def _named(cluster: Sequence[LogFolder]) -> str:
+    paths = [log.path for log in cluster[:PATHS_SHOWN]]
+    more = len(cluster) - len(paths)
+    shown = ", ".join(paths) + (f" and {more} more" if more else "")
+    return f"{cluster[0].cluster_id or 'a cluster without an id'} ({shown})"
+
+
+def _left_out(log: LogFolder, cluster: str | None) -> Problem:
+    reason = (
+        f"nothing says whether it is of the cluster {cluster}, so it was left out: "
+        f"it lacks a {META_NAME} with the id of its cluster"
+    )
+    return Problem(log.path, None, None, CLUSTER, reason)

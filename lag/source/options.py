@@ -1,16 +1,19 @@
 """The options of the data source: names, units, defaults, and filters that Spark pushes down.
 
-Options are strings, as Spark passes them; an invalid one raises `ValueError` with its name and the
-values that are allowed.
+Options are strings, as Spark passes them; an invalid one raises `InvalidInput` with its name and
+the values that are allowed.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
-from lag.source.schemas import PUBLIC, TABLES, Table
+from lag.source.folders import absolute, check_paths
+from lag.source.invalid_input import InvalidInput
+from lag.source.moments import parse_time_ms
+from lag.source.schemas import PUBLIC, TABLES, Column, Table
+from lag.source.tasks import Pick
 
 PARTITION_BYTES: Final = 32 * 1024 * 1024
 """The bytes of a segment per task."""
@@ -36,13 +39,19 @@ class Option(NamedTuple):
 OPTIONS: Final = (
     Option("path", "", ("the path of `load(path)`: a log, a node, or a folder with several nodes")),
     Option("paths", "", "more paths, as a JSON list"),
+    Option(
+        "missing",
+        "error",
+        "a path without a log is an error, or only a row of `problems`: error or report",
+    ),
+    Option("cluster", "", "read the logs of this cluster only, by the id in meta.properties"),
     Option("table", "batches", f"the table: {', '.join(each.name for each in PUBLIC)}"),
     Option("columns", "all", "columns to read, separated by commas; others are not computed"),
     Option("source", "all", "log, snapshot, or all"),
     Option(
         "since",
         "",
-        ("rows that the leader appended at or after this time: ms since 1970, or ISO 8601"),
+        ("rows that the leader appended at or after this time: ISO 8601, or ms since 1970"),
     ),
     Option("until", "", "rows that the leader appended before this time"),
     Option(
@@ -74,6 +83,9 @@ OPTIONS: Final = (
     ),
     Option("shares", "1", "number of shares of the partitions in the internal table `packs`"),
     Option("chunk_offsets", "65536", "offsets per chunk in the internal table `walk`"),
+    Option(
+        "picks", "", "parts of files to read, as JSON, in the internal tables `packs` and `walk`"
+    ),
     Option("push_filters", "false", "let Spark push filters down, see below"),
     Option("max_bytes_per_trigger", "no limit", "bytes of each log per micro-batch of a stream"),
 )
@@ -86,7 +98,11 @@ class Options:
     paths: tuple[str, ...]
     table: Table
     columns: tuple[str, ...]
+    nullable: frozenset[str] = frozenset()
+    """Columns that may be null by the schema of the query, also if they never are."""
     sources: tuple[str, ...]
+    missing: str = "error"
+    cluster: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
     from_offset: int | None = None
@@ -98,6 +114,7 @@ class Options:
     deep: bool = False
     shares: int = 1
     chunk_offsets: int = CHUNK_OFFSETS
+    picks: tuple[Pick, ...] | None = None
     push_filters: bool = False
     replica: str | None = None
     """The only replica to read, if a filter names it."""
@@ -107,21 +124,32 @@ class Options:
     @property
     def shown(self) -> Table:
         """The table with the requested columns."""
-        return self.table.only(self.columns)
+        return self.table.only(self.columns).nullable(self.nullable)
 
-    def with_columns(self, columns: tuple[str, ...]) -> "Options":
-        """The options with these columns, in this order; raises `ValueError`."""
-        self.table.only(columns)
-        return replace(self, columns=columns)
+    def with_columns(self, requested: Sequence[Column]) -> "Options":
+        """The options with the columns of a schema, in this order; raises `InvalidInput`."""
+        names = tuple(column.name for column in requested)
+        for column, known in zip(requested, self.table.only(names).columns, strict=True):
+            if column.type != known.type:
+                raise InvalidInput(
+                    f"the column {column.name} of the table {self.table.name} is "
+                    f"{known.type}, not {column.type}"
+                )
+            if known.is_nullable and not column.is_nullable:
+                raise InvalidInput(
+                    f"the column {column.name} of the table {self.table.name} may be null"
+                )
+        nullable = frozenset(column.name for column in requested if column.is_nullable)
+        return replace(self, columns=names, nullable=nullable)
 
 
 def options_of(given: Mapping[str, str]) -> Options:
-    """Parse options; raises `ValueError`."""
+    """Parse options; raises `InvalidInput`."""
     found = {name.lower(): value for name, value in given.items()}
     known = {each.name for each in OPTIONS}
     for name in found:
         if name not in known:
-            raise ValueError(f"there is no option {name!r}; there are {', '.join(sorted(known))}")
+            raise InvalidInput(f"there is no option {name!r}; there are {', '.join(sorted(known))}")
     table = TABLES[_one_of(found, "table", "batches", tuple(TABLES))]
     columns = _names(found.get("columns", "")) or table.column_names
     table.only(columns)
@@ -131,8 +159,10 @@ def options_of(given: Mapping[str, str]) -> Options:
         table=table,
         columns=columns,
         sources=("log", "snapshot") if source == "all" else (source,),
-        since_ms=_read(found, "since", _time_ms),
-        until_ms=_read(found, "until", _time_ms),
+        missing=_one_of(found, "missing", "error", ("error", "report")),
+        cluster=found.get("cluster") or None,
+        since_ms=_read(found, "since", parse_time_ms),
+        until_ms=_read(found, "until", parse_time_ms),
         from_offset=_read(found, "from_offset", _natural),
         to_offset=_read(found, "to_offset", _natural),
         partition_bytes=_partition_bytes(found),
@@ -142,16 +172,49 @@ def options_of(given: Mapping[str, str]) -> Options:
         deep=_one_of(found, "deep", "false", ("true", "false")) == "true",
         chunk_offsets=max(1, _number(found, "chunk_offsets", CHUNK_OFFSETS)),
         shares=max(1, _number(found, "shares", 1)),
+        picks=_read(found, "picks", _picks),
         push_filters=_one_of(found, "push_filters", "false", ("true", "false")) == "true",
         max_bytes_per_trigger=_read(found, "max_bytes_per_trigger", _natural),
     )
 
 
+_OF_TABLE: Final = "option."
+"""The prefix of the options of CREATE TABLE among the properties of the table."""
+
+
+def is_of_create_table(given: Mapping[str, str]) -> bool:
+    """True if Spark gives all properties of a table that is being created."""
+    return "provider" in {name.lower() for name in given}
+
+
+def of_create_table(given: Mapping[str, str]) -> dict[str, str]:
+    """The options among the properties of a table: those with the prefix, and the location."""
+    found = {name.lower(): value for name, value in given.items()}
+    paths = {"path": found["path"]} if found.get("path") else {}
+    own = {
+        name.removeprefix(_OF_TABLE): value
+        for name, value in found.items()
+        if name.startswith(_OF_TABLE)
+    }
+    return {**paths, **own}
+
+
+def names_paths(given: Mapping[str, str]) -> bool:
+    """True if these options have a path."""
+    return any(name.lower() in ("path", "paths") and value for name, value in given.items())
+
+
+def check_missing(options: Options) -> None:
+    """Raise `InvalidInput` for paths without a log, unless they are to be reported as problems."""
+    if options.missing == "error":
+        check_paths(options.paths)
+
+
 def check_streamed(options: Options) -> None:
-    """Raise `ValueError` for a table that cannot be streamed."""
+    """Raise `InvalidInput` for a table that cannot be streamed."""
     if options.table.name not in _STREAMED:
         tables = ", ".join(_STREAMED)
-        raise ValueError(f"the table {options.table.name} is not streamed; {tables} are")
+        raise InvalidInput(f"the table {options.table.name} is not streamed; {tables} are")
 
 
 def _paths(found: Mapping[str, str]) -> tuple[str, ...]:
@@ -160,13 +223,16 @@ def _paths(found: Mapping[str, str]) -> tuple[str, ...]:
         try:
             more = json.loads(found["paths"])
         except ValueError as error:
-            raise ValueError(f"the option paths is not JSON: {error}") from error
+            raise InvalidInput(f"the option paths is not JSON: {error}") from None
         if not isinstance(more, list) or not all(isinstance(each, str) for each in more):
-            raise ValueError('the option paths is a JSON list of strings, as ["/a", "/b"]')
+            raise InvalidInput('the option paths is a JSON list of strings, as ["/a", "/b"]')
         paths += more
     if not paths:
-        raise ValueError("no folder is named: load(path), or the option paths")
-    return tuple(dict.fromkeys(path.removeprefix("file:") for path in paths))
+        raise InvalidInput(
+            "no folder is named: load(path), or the options path and paths (in SQL, a table is "
+            "created without a list of columns; choose them by the option columns)"
+        )
+    return absolute(paths)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -176,7 +242,7 @@ def _names(text: str) -> tuple[str, ...]:
 def _one_of(found: Mapping[str, str], name: str, default: str, allowed: Sequence[str]) -> str:
     value = found.get(name, default).lower()
     if value not in allowed:
-        raise ValueError(f"the option {name} is {value!r}; it can be {', '.join(allowed)}")
+        raise InvalidInput(f"the option {name} is {value!r}; it can be {', '.join(allowed)}")
     return value
 
 
@@ -187,7 +253,7 @@ def _read(found: Mapping[str, str], name: str, parse: Callable[[str], _T]) -> _T
     try:
         return parse(text)
     except ValueError as error:
-        raise ValueError(f"the option {name} is {text!r}: {error}") from error
+        raise InvalidInput(f"the option {name} is {text!r}: {error}") from None
 
 
 def _number(found: Mapping[str, str], name: str, default: int) -> int:
@@ -198,7 +264,9 @@ def _number(found: Mapping[str, str], name: str, default: int) -> int:
 def _partition_bytes(found: Mapping[str, str]) -> int:
     number = _number(found, "partition_bytes", PARTITION_BYTES)
     if number < PARTITION_BYTES_MIN:
-        raise ValueError(f"the option partition_bytes is {number}, at least {PARTITION_BYTES_MIN}")
+        raise InvalidInput(
+            f"the option partition_bytes is {number}, at least {PARTITION_BYTES_MIN}"
+        )
     return number
 
 
@@ -208,16 +276,11 @@ def _natural(text: str) -> int:
     return int(text)
 
 
-def _time_ms(text: str) -> int:
-    if text.lstrip("-").isdigit():
-        return int(text)
+def _picks(text: str) -> tuple[Pick, ...]:
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ValueError("expected ms since 1970, or a time as 2026-11-22T14:30:00Z") from error
-    # A time without a zone is UTC, like every time in the output.
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1_000)
+        return tuple(Pick(*each) for each in json.loads(text))
+    except TypeError as error:
+        raise ValueError("expected lists of path, low, high, first, end and borrower") from error
 
 
 def options_as_markdown() -> str:

@@ -5,25 +5,30 @@ contain anything requested are not opened.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 from lag.source.folders import Found, LogFolder, Segment, find, unreadable
-from lag.source.options import Options
-from lag.source.problems import APPEND_TIMES, META, Problem
+from lag.source.options import Options, check_missing
+from lag.source.problems import APPEND_TIMES, GAP, META, Problem
 from lag.source.replicas import QUORUM_STATE, quorum_state
-from lag.source.tasks import FoundProblems, ReplicaFolder, Slice, Span, Task
-from quorum.log.append_times import index_of
+from lag.source.tasks import FoundProblems, Pick, ReplicaFolder, Slice, Span, Task
+from quorum.log.append_times import SUFFIX, index_of
 from quorum.log.checkpoint import checkpoint_id
+from quorum.log.segment import segment_base
 from quorum.records.batch import HEADER_BYTES, MAGIC, header_at
 
 
 def plan(options: Options) -> list[Task]:
-    """The tasks of one read of everything that exists."""
-    found = find(options.paths)
+    """The tasks of one read of everything that exists; raises `InvalidInput` for its paths."""
+    check_missing(options)
+    found = find(options.paths, cluster=options.cluster)
     if options.table.name == "replicas":
         return [_replica(log) for log in found.folders]
+    if options.picks is not None:
+        return list(_picked(found, options.picks, options))
     tasks: list[Task] = []
     if options.table.name == "walk":
         tasks += [_replica(log) for log in found.folders]
@@ -38,6 +43,54 @@ def plan(options: Options) -> list[Task]:
         if "snapshot" in options.sources:
             tasks += [each for path in log.snapshots for each in _snapshot(log, path, options)]
     return tasks
+
+
+def _picked(found: Found, picks: Iterable[Pick], options: Options) -> Iterator[Slice]:
+    """The slices of some parts of files; a snapshot is read completely."""
+    logs = {log.replica: log for log in found.folders}
+    segments = {segment.path: (log, segment) for log in found.folders for segment in log.segments}
+    snapshots = {path: log for log in found.folders for path in log.snapshots}
+    for pick in picks:
+        if pick.path in snapshots:
+            yield from _snapshot(snapshots[pick.path], pick.path, options)
+        if pick.path not in segments:
+            continue  # Or it was deleted since.
+        log, segment = segments[pick.path]
+        slices = slices_of(log, segment, options.partition_bytes, low=pick.low, high=pick.high)
+        if pick.borrower is None:
+            for part in slices:
+                yield replace(part, wanted=(pick.first, pick.end))
+            continue
+        for index, first, end in _indexed(logs[pick.borrower], pick.first, pick.end):
+            for part in slices:
+                yield replace(
+                    part,
+                    replica=pick.borrower,
+                    index=index,
+                    base=first if index is None else _index_base(index),
+                    wanted=(first, end),
+                    is_borrowed=True,
+                )
+
+
+def _indexed(log: LogFolder, first: int, end: int) -> Iterator[tuple[str | None, int, int]]:
+    """The indexes of append times that may have these offsets, each with its part of them."""
+    behind = [*(_index_base(each) for each in log.indexes[1:]), end]
+    for index, stop in zip(log.indexes, behind, strict=False):
+        low, high = max(first, _index_base(index)), min(end, stop)
+        if low < high:
+            if first < low:
+                yield None, first, low
+            yield index, low, high
+            first = high
+    if first < end:
+        yield None, first, end
+
+
+def _index_base(path: str) -> int:
+    base = segment_base(Path(path).name, SUFFIX)
+    assert base is not None, f"{path} has the name of an index"
+    return base
 
 
 def planning_problems(found: Found) -> tuple[tuple[str, Problem], ...]:
@@ -56,11 +109,25 @@ def _folder_problems(log: LogFolder) -> Iterator[Problem]:
         yield unreadable(state, error)
     except ValueError as error:
         yield Problem(state, None, None, META, f"it is not understood: {error}")
+    yield from _start_problems(log)
     segments = {str(index_of(Path(segment.path))) for segment in log.segments}
+    # If a segment before the last is missing, a gap tells it.
+    last = log.segments[-1].base if log.segments else -1
     for path in log.indexes:
-        if path not in segments:
+        if path not in segments and _index_base(path) > last:
             reason = "an index of append times without its segment"
             yield Problem(path, None, None, APPEND_TIMES, reason)
+
+
+def _start_problems(log: LogFolder) -> Iterator[Problem]:
+    """A log begins at offset 0, or where a snapshot allowed its older part to be deleted."""
+    ids = [checkpoint_id(Path(path).name) for path in log.snapshots]
+    reached = max((id_.offset for id_ in ids if id_ is not None), default=0)
+    if log.segments and log.segments[0].base > reached:
+        first = log.segments[0]
+        since = f", and the last snapshot ends at {reached}" if reached else ""
+        reason = f"the log begins at offset {first.base}{since}: what is before is gone"
+        yield Problem(first.path, None, reached, GAP, reason)
 
 
 def slices_of(
@@ -178,5 +245,5 @@ def _replica(log: LogFolder) -> ReplicaFolder:
         segments=tuple(segment.path for segment in log.segments),
         sizes=tuple(segment.size_bytes for segment in log.segments),
         snapshots=log.snapshots,
-        has_append_times=bool(log.indexes),
+        indexes=log.indexes,
     )

@@ -9,8 +9,10 @@ from typing import Final, NamedTuple
 
 NO_LOG: Final = "no_log"
 FOREIGN_FILE: Final = "foreign_file"
+MISNAMED: Final = "misnamed"
 UNREADABLE: Final = "unreadable"
 META: Final = "meta"
+CLUSTER: Final = "cluster"
 TORN_TAIL: Final = "torn_tail"
 BAD_CRC: Final = "bad_crc"
 FORMAT: Final = "format"
@@ -25,24 +27,39 @@ RECORD: Final = "record"
 KINDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         NO_LOG: "no folder, or no log in it",
-        FOREIGN_FILE: "a file that does not belong into a log folder",
+        FOREIGN_FILE: (
+            "a file that is not of a log: it was not read. This is no fault, and does not change "
+            "the exit code of a report"
+        ),
+        MISNAMED: (
+            "a file with the ending of a segment, a checkpoint or an index, and with a name that "
+            "none of them has: it was not read"
+        ),
         UNREADABLE: "the operating system refuses to read it, or it has disappeared",
         META: "`meta.properties` or `quorum-state` cannot be understood",
+        CLUSTER: ("a log that may be of another cluster than the requested one: it was left out"),
         TORN_TAIL: (
             "the newest segment ends with an incomplete batch: a write was cut off or is "
             "still in progress"
         ),
         BAD_CRC: "bytes that are not a valid batch; valid batches after them are read",
         FORMAT: "a batch in another format, or with a contradictory header",
-        GAP: "offsets are missing between two batches",
+        GAP: "offsets are missing between two batches, or at the start of the log",
         DUPLICATE: "a batch starts at an offset that an earlier batch has already",
-        EPOCH: "the epoch of a batch is lower than that of the batch before",
+        EPOCH: (
+            "the epoch of a batch is lower than that of the batch before, or higher without the "
+            "record of a new leader"
+        ),
         MISPLACED: ("the first batch of a segment does not start at the offset in the file name"),
         APPEND_TIMES: "an index of append times is damaged, or reaches beyond its segment",
         SNAPSHOT: "an incomplete checkpoint",
         RECORD: "a record or a whole batch that cannot be decoded",
     }
 )
+
+
+HARMLESS: Final = frozenset({FOREIGN_FILE})
+"""The kinds that are listed, and mean that nothing is missing or damaged."""
 
 
 class Problem(NamedTuple):

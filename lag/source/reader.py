@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from lag.source.append_time_index import NONE, AppendTimes, check_index
 from lag.source.batches import (
@@ -17,17 +18,25 @@ from lag.source.batches import (
     batch_packs,
     batch_rows,
     columns_of,
-    merged,
     rows_batch,
-    spans_of,
     times_of,
 )
 from lag.source.byte_ranges import ValidBatches
 from lag.source.options import Options
 from lag.source.problems import APPEND_TIMES, SNAPSHOT, UNREADABLE, Problem
 from lag.source.record_rows import RECORDS_AT_ONCE, RecordRows, control_rows
-from lag.source.replicas import replica_row
-from lag.source.scan import BatchRun, Bounds, Headers, Lost, grown_within, rows_wanted, scan
+from lag.source.replicas import indexed_runs, replica_row
+from lag.source.runs import Run, joined, runs_of
+from lag.source.scan import (
+    BatchRun,
+    Bounds,
+    Headers,
+    Lost,
+    Unread,
+    grown_within,
+    rows_wanted,
+    scan,
+)
 from lag.source.schemas import ASSIGNMENTS, EPOCHS, MARK_MISSING, Table
 from lag.source.tasks import FoundProblems, Mark, ReplicaFolder, Slice, Task
 from quorum.log.checkpoint import read_checkpoint
@@ -88,7 +97,7 @@ def _index_problems(part: Slice, end: int) -> Iterator[Problem]:
     if judged.problem is not None:
         yield Problem(part.index, None, part.base, APPEND_TIMES, judged.problem)
     if judged.unsound:
-        reason = f"{judged.unsound} of its entries are damaged: the times there are unknown"
+        reason = f"damaged entries: {judged.unsound}; the times there are unknown"
         yield Problem(part.index, None, part.base, APPEND_TIMES, reason)
     if judged.end is not None and not part.is_newest and judged.end > end:
         reason = f"it speaks of offsets up to {judged.end}, its segment ends at {end}"
@@ -96,7 +105,8 @@ def _index_problems(part: Slice, end: int) -> Iterator[Problem]:
 
 
 BATCHES_KIND: Final = "batches"
-SPANS_KIND: Final = "spans"
+RUNS_KIND: Final = "runs"
+INDEXED_KIND: Final = "indexed"
 Row = dict[str, Any]
 
 
@@ -108,53 +118,120 @@ def read_runs(task: Task, options: Options) -> Iterator[Any]:
             yield rows_batch(options.shown, rows)
         case ReplicaFolder():
             row = replica_row(task, options.settle_ms)
-            yield rows_batch(options.shown, [_walk_row("replicas", task.replica, row)])
+            runs = (
+                _walk_row(INDEXED_KIND, task.replica, it._asdict()) for it in indexed_runs(task)
+            )
+            yield rows_batch(options.shown, [_walk_row("replicas", task.replica, row), *runs])
+        case Slice() if task.is_borrowed:
+            yield from _walk_borrowed(task, options)
         case Slice():
             yield from _walk_slice(task, options)
         case _:
             raise AssertionError("the table walk is not streamed")
 
 
+def _walk_borrowed(part: Slice, options: Options) -> Iterator[Any]:
+    """The batches that a replica lost, from another copy, with the times that its index has."""
+    for found in _pieces(part, options):
+        assert not isinstance(found, Mark), "the table walk is not streamed"
+        packs, runs = _batches_of(part, found[1], [], options)
+        rows = [*packs, *(_walk_row(RUNS_KIND, part.replica, run._asdict()) for run in runs)]
+        yield rows_batch(options.shown, rows)
+
+
 def _walk_slice(part: Slice, options: Options) -> Iterator[Any]:
-    end, spans = part.base, list[Row]()
+    end, runs = part.base, list[Run]()
     for found in scan(part, settle_ms=options.settle_ms):
         rows: list[Row] = []
         match found:
             case Problem():
                 rows.append(_problem(part.replica, found))
+            case Unread(headers) if part.source == "log":
+                runs.append(_unread(part, headers))
             case BatchRun(sound, headers):
                 end = max(end, int(headers.last_offset[-1]) + 1)
-                rows += _of_piece(part, sound, headers, options)
+                control = list(_control_rows_of(part, sound, headers))
+                rows += _of_piece(part, sound, headers, control, options)
                 if part.source == "log":
-                    batches = batch_rows(ROWS, part, headers, times_of(part, headers))
-                    for pack in batch_packs(part.replica, batches, options.chunk_offsets):
-                        rows.append({"kind": BATCHES_KIND, **pack})
-                    spans = merged((*spans, *spans_of(part.replica, columns_of(batches))))
+                    packs, more = _batches_of(part, headers, _elections(control), options)
+                    rows += packs
+                    runs = joined((*runs, *more))
             case _:
                 pass
         if rows:
             yield rows_batch(options.shown, rows)
     rows = [_problem(part.replica, problem) for problem in end_problems(part, end)]
-    rows += [_walk_row(SPANS_KIND, part.replica, span) for span in spans]
+    rows += [_walk_row(RUNS_KIND, part.replica, run._asdict()) for run in runs]
     if rows:
         yield rows_batch(options.shown, rows)
 
 
+def _batches_of(
+    part: Slice, headers: Headers, elections: list[int], options: Options
+) -> tuple[list[Row], list[Run]]:
+    """The packs and the runs of these batches; `elections` are the offsets of leaders' records."""
+    times = times_of(part, headers)
+    batches = batch_rows(ROWS, part, headers, times)
+    packs = batch_packs(part.replica, batches, options.chunk_offsets)
+    runs = runs_of(
+        part.replica,
+        columns_of(batches),
+        path=part.path,
+        position=headers.position,
+        end_position=headers.position + headers.size,
+        elects=np.isin(headers.base_offset, elections),
+        crc=headers.crc,
+    )
+    judged = (
+        run._replace(said_by_index=times.says(run.first, run.end, run.epoch))
+        if run.batches == 1
+        else run
+        for run in runs
+    )
+    return [{"kind": BATCHES_KIND, **pack} for pack in packs], list(judged)
+
+
+def _unread(part: Slice, headers: Headers) -> Run:
+    position, size = int(headers.position[0]), int(headers.size[0])
+    return Run(
+        replica=part.replica,
+        epoch=int(headers.epoch[0]),
+        first=int(headers.base_offset[0]),
+        end=int(headers.last_offset[0]) + 1,
+        batches=0,
+        path=part.path,
+        position=position,
+        end_position=position + size,
+        crc=int(headers.crc[0]),
+    )
+
+
+ControlRow = tuple[Table, Row]
+"""A row of one of the tables made from control records."""
+
+
+def _control_rows_of(part: Slice, sound: ValidBatches, headers: Headers) -> Iterator[ControlRow]:
+    if headers.is_control.any():
+        for table in (EPOCHS, ASSIGNMENTS):
+            rows, _ = control_rows(table.in_ms, part, sound, headers.only(headers.is_control))
+            for row in [] if rows is None else rows.to_pylist():
+                yield table, row
+
+
+def _elections(control: list[ControlRow]) -> list[int]:
+    return [row["start_offset"] for table, row in control if table is EPOCHS]
+
+
 def _of_piece(
-    part: Slice, sound: ValidBatches, headers: Headers, options: Options
+    part: Slice,
+    sound: ValidBatches,
+    headers: Headers,
+    control: list[ControlRow],
+    options: Options,
 ) -> Iterator[Row]:
     for problem in record_problems(part, sound, headers, deep=options.deep):
         yield _problem(part.replica, problem)
-    if headers.is_control.any():
-        for table in (EPOCHS, ASSIGNMENTS):
-            yield from _walk_control(table, part, sound, headers.only(headers.is_control))
-
-
-def _walk_control(
-    table: Table, part: Slice, sound: ValidBatches, headers: Headers
-) -> Iterator[Row]:
-    rows, _ = control_rows(table, part, sound, headers)
-    for row in [] if rows is None else rows.to_pylist():
+    for table, row in control:
         yield _walk_row(table.name, part.replica, row)
 
 
@@ -203,7 +280,7 @@ def _slice(part: Slice, options: Options) -> Iterator[Any]:
 
 def _pieces(part: Slice, options: Options) -> Iterator[tuple[ValidBatches, Headers] | Mark]:
     """The requested batches; in a stream also marks for lost offsets."""
-    bounds = _bounds(options)
+    bounds = _bounds(part, options)
     for found in scan(part, settle_ms=options.settle_ms):
         match found:
             case BatchRun(sound, headers):
@@ -238,21 +315,25 @@ def _is_over(headers: Headers, part: Slice, options: Options) -> bool:
     last = int(headers.last_offset[-1]) + 1
     if part.span is not None:
         return last >= part.span.high
-    return part.source == "log" and options.to_offset is not None and last >= options.to_offset
+    end = _offsets(part, options)[1]
+    return part.source == "log" and end is not None and last >= end
 
 
-def _bounds(options: Options) -> Bounds:
+def _bounds(part: Slice, options: Options) -> Bounds:
+    first, end = _offsets(part, options)
     return Bounds(
-        since_ms=options.since_ms,
-        until_ms=options.until_ms,
-        from_offset=options.from_offset,
-        to_offset=options.to_offset,
+        since_ms=options.since_ms, until_ms=options.until_ms, from_offset=first, to_offset=end
     )
+
+
+def _offsets(part: Slice, options: Options) -> tuple[int | None, int | None]:
+    """The bounds of the requested offsets; None for no bound."""
+    return (options.from_offset, options.to_offset) if part.wanted is None else part.wanted
 
 
 def _batches(part: Slice, options: Options) -> Iterator[Any]:
     shown = options.shown
-    wants_times = "local_append_ms" in options.columns
+    wants_times = not {"local_append_ms", "local_append_time"}.isdisjoint(options.columns)
     for found in _pieces(part, options):
         if isinstance(found, Mark):
             yield _mark_row(options, found)
@@ -276,7 +357,7 @@ def _times(part: Slice, headers: Headers, options: Options) -> AppendTimes:
 
 def _records(part: Slice, options: Options) -> Iterator[Any]:
     def take(rows: RecordRows) -> Any:
-        bounds = (options.from_offset, options.to_offset)
+        bounds = _offsets(part, options)
         if options.table.name == "packs":
             return rows.packs(options.shown, options.shares, *bounds)
         return rows.take(options.shown, *bounds)

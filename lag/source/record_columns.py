@@ -189,7 +189,9 @@ def _of_ours(record: own_records.OurRecord) -> dict[str, Any]:
         case own_records.MoveEnded():
             return {"move_id": record.id, "state": record.outcome, "since_ms": record.at_ms}
         case own_records.ConfigOwned():
-            return {"move_id": record.move, "name": record.name}
+            of_topic = record.resource_type == _TOPIC_RESOURCE
+            topic = {"topic": record.resource_name} if of_topic else {}
+            return {"move_id": record.move, "name": record.name, "state": record.owned, **topic}
         case _:
             return {}
 
@@ -287,7 +289,8 @@ class RecordColumns:
 
             return make
 
-        made = {name: taken(name, type_) for name, type_, _ in table.columns}
+        made = {each.name: taken(each.name, each.type) for each in table.in_ms.columns}
+        made["since_ms"] = taken("since_ms", "BIGINT")
         made["partition"] = self._partitions
         plain_topic, plain_json = taken("topic_id", "STRING"), taken("json", "STRING")
         made["topic_id"] = lambda: self._topic_ids(plain_topic())

@@ -71,8 +71,7 @@ def packs(gathered: RecordRun, table: Table, shares: int) -> Any:
     """These records as rows of the table `packs` (`pyarrow.RecordBatch`)."""
     rows = list(_packs(gathered, shares))
     arrays = [
-        pa.array([row[name] for row in rows], ARROW_TYPES[type_])
-        for name, type_, _ in table.columns
+        pa.array([row[each.name] for row in rows], ARROW_TYPES[each.type]) for each in table.columns
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=table.arrow())
 
@@ -145,12 +144,12 @@ def unpacked(pack: dict[str, Any], table: Table) -> Any:
     """The rows of a pack without a share, with these columns of the table `records`."""
     rows = from_bytes(pack["rows"])
     arrays = [
-        pa.repeat(pa.scalar(pack[name]), len(rows))
-        if name in BESIDE
-        else rows[name]
-        if name in rows.schema.names
-        else pa.nulls(len(rows), ARROW_TYPES[type_])
-        for name, type_, _ in table.columns
+        pa.repeat(pa.scalar(pack[each.name]), len(rows))
+        if each.name in BESIDE
+        else rows[each.name]
+        if each.name in rows.schema.names
+        else pa.nulls(len(rows), ARROW_TYPES[each.type])
+        for each in table.columns
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=table.arrow())
 

@@ -34,7 +34,9 @@ from quorum.records.decode import Record, UnsupportedCodec, decode, plain_values
 
 RECORDS_AT_ONCE: Final = 65_536
 """Rows of `records` per Arrow batch; the last log batch may exceed it."""
-PACKED: Final = RECORDS.only(tuple(name for name in RECORDS.column_names if name not in BESIDE))
+PACKED: Final = RECORDS.in_ms.only(
+    tuple(name for name in RECORDS.in_ms.column_names if name not in BESIDE)
+)
 """The columns of `records` in a pack."""
 
 

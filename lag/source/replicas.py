@@ -1,13 +1,17 @@
 """The table `replicas`: one row per log folder, from its files and the end of the log."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from lag.source.append_time_index import epochs_of
 from lag.source.problems import UNREADABLE, Problem
+from lag.source.runs import Run
 from lag.source.scan import BatchRun, scan
 from lag.source.tasks import ReplicaFolder, Slice
+from quorum.log.append_times import SUFFIX
 from quorum.log.segment import segment_base
 
 QUORUM_STATE: Final = "quorum-state"
@@ -49,11 +53,25 @@ def replica_row(task: ReplicaFolder, settle_ms: int) -> dict[str, Any]:
         "last_epoch": epoch,
         "voted_epoch": None if state is None else state.leader_epoch,
         "leader": None if state is None or state.leader_id < 0 else state.leader_id,
-        "has_append_times": task.has_append_times,
+        "has_append_times": bool(task.indexes),
         "snapshots": [Path(path).name for path in task.snapshots],
         "bytes": sum(task.sizes),
         "segments": len(task.segments),
     }
+
+
+def indexed_runs(task: ReplicaFolder) -> Iterator[Run]:
+    """The part of each epoch that a log had, by its indexes, if all its segments are gone.
+
+    There are no batches in these runs.
+    """
+    if any(task.sizes):
+        return
+    for path in task.indexes:
+        first = int(segment_base(Path(path).name, SUFFIX) or 0)
+        for epoch, end in epochs_of(path, first):
+            yield Run(task.replica, epoch, first, end, batches=0)
+            first = end
 
 
 def _base(path: str) -> int:

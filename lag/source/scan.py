@@ -65,6 +65,7 @@ class Headers(NamedTuple):
     record_count: Any
     is_control: Any
     codec: Any
+    crc: Any
 
     def only(self, wanted: Any) -> "Headers":
         """The rows selected by a mask or a slice."""
@@ -97,6 +98,7 @@ def _columns(heads: Any, position: Any) -> Headers:
         record_count=heads["record_count"].astype(np.int32),
         is_control=attributes & CONTROL_BIT != 0,
         codec=(attributes & _CODEC_BITS).astype(np.int8),
+        crc=heads["crc"].astype(np.int64),
     )
 
 
@@ -149,7 +151,14 @@ class Lost:
     epoch: int
 
 
-Scanned = BatchRun | Problem | Lost
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A damaged batch whose header fits its place, so that its offsets and epoch can be told."""
+
+    headers: Headers
+
+
+Scanned = BatchRun | Problem | Lost | Unread
 
 
 def scan(part: Slice, *, settle_ms: int) -> Iterator[Scanned]:
@@ -204,6 +213,7 @@ class _Scan:
                     yield BatchRun(found, headers)
                 case Damage():
                     self._damage = found
+                    yield from self._unread(found)
                     if found.next_sound is None:
                         yield from self._tell_damage(self._part.next_base, self._epoch or 0)
                 case End():
@@ -216,13 +226,37 @@ class _Scan:
         """Check the first of these batches against what came before."""
         base, epoch = int(headers.base_offset[0]), int(headers.epoch[0])
         position = int(headers.position[0])
-        if self._damage is not None:
+        is_behind_damage = self._damage is not None
+        if is_behind_damage:
             yield from self._tell_damage(base, epoch)
         elif self._due is not None and base != self._due:
             yield from self._misfit(position, base, epoch)
         if self._epoch is not None and epoch < self._epoch:
             yield self._lower_epoch(position, base, epoch, self._epoch)
+        is_next = not is_behind_damage and base == self._due and self._part.source == "log"
+        is_rise = is_next and self._epoch is not None and epoch > self._epoch
+        if is_rise and not headers.is_control[0]:
+            yield self._lone_epoch(headers, self._epoch or 0)
         self._is_first = False
+
+    def _unread(self, damage: Damage) -> Iterator[Unread]:
+        """The headers in damage, as long as they continue the batch before.
+
+        A batch whose end is missing was never written.
+        """
+        due, epoch = self._due, self._epoch or 0
+        for position, head in () if damage.is_cut_off else damage.heads:
+            headers = header_alone(head, position)
+            base = int(headers.base_offset[0])
+            sizes = {int(headers.record_count[0]), int(headers.last_offset[0]) + 1 - base}
+            if len(sizes) > 1 and damage.next_sound is not None:
+                return
+            # If the two differ at the end of a file, there are at least as many as the lesser.
+            size = min((each for each in sizes if each > 0), default=0)
+            if base != due or not size or headers.epoch[0] < epoch:
+                return
+            yield Unread(headers._replace(last_offset=np.array([base + size - 1])))
+            due, epoch = base + size, int(headers.epoch[0])
 
     def _within(self, headers: Headers) -> Iterator[Problem | Lost]:
         """Check these batches against each other."""
@@ -234,6 +268,11 @@ class _Scan:
                 int(headers.position[at]), int(base[at]), int(headers.epoch[at])
             )
         yield from self._more(len(misfits), "do not begin where the one before them ends")
+        rises = (np.diff(headers.epoch) > 0) & (base[1:] == ends[:-1])
+        lone = np.nonzero(rises & ~headers.is_control[1:])[0] + 1
+        for at in lone[:PROBLEMS_AT_ONCE_MAX].tolist() if self._part.source == "log" else ():
+            yield self._lone_epoch(headers.only(slice(at, at + 1)), int(headers.epoch[at - 1]))
+        yield from self._more(len(lone), "begin an epoch without the record of its leader")
         falls = np.nonzero(headers.epoch[1:] < headers.epoch[:-1])[0] + 1
         for at in falls[:PROBLEMS_AT_ONCE_MAX].tolist():
             before = int(headers.epoch[at - 1])
@@ -275,6 +314,14 @@ class _Scan:
 
     def _lower_epoch(self, position: int, base: int, epoch: int, before: int) -> Problem:
         reason = f"its epoch is {epoch}, after epoch {before}"
+        return Problem(self._part.path, position, base, EPOCH, reason)
+
+    def _lone_epoch(self, headers: Headers, before: int) -> Problem:
+        reason = (
+            f"its epoch is {int(headers.epoch[0])}, after epoch {before}, and it is not the record "
+            "of a new leader"
+        )
+        position, base = int(headers.position[0]), int(headers.base_offset[0])
         return Problem(self._part.path, position, base, EPOCH, reason)
 
     def _tell_damage(self, following: int | None, epoch: int) -> Iterator[Problem | Lost]:

@@ -1,14 +1,17 @@
 """The tables of the data source `quorumlog`: the schemas for Spark, Arrow and the reference page.
 
-Times are milliseconds since 1970 in columns `*_ms`, by the writer's clock. Null is "unknown", never
-zero.
+Times are in columns `*_ms`, milliseconds since 1970 by the writer's clock, and as TIMESTAMP in the
+columns `*_time` beside them. Null is "unknown", never zero. A column that is never null says so; in
+a stream, the rows of marks have only few columns.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+
+from lag.source.invalid_input import InvalidInput
 
 
 class Column(NamedTuple):
@@ -18,6 +21,17 @@ class Column(NamedTuple):
     type: str
     """The type in Spark SQL."""
     meaning: str
+    is_nullable: bool = True
+
+    @property
+    def sql_type(self) -> str:
+        """The type, and that it is never null if so."""
+        return self.type if self.is_nullable else f"{self.type} NOT NULL"
+
+    @property
+    def of_ms(self) -> str:
+        """The column with the same moment in ms, of one that is a TIMESTAMP."""
+        return self.name.removesuffix("_time") + "_ms"
 
 
 class Table(NamedTuple):
@@ -32,26 +46,46 @@ class Table(NamedTuple):
         """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
-    def ddl(self) -> str:
-        """The schema as Spark's DDL."""
-        return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
+    def spark(self) -> dict[str, Any]:
+        """The schema as Spark's JSON, with the meanings as comments."""
+        return spark_schema(self.columns)
 
     def arrow(self) -> Any:
         """The schema of Arrow batches (`pyarrow.Schema`)."""
-        return pa.schema([pa.field(name, ARROW_TYPES[type_]) for name, type_, _ in self.columns])
+        return pa.schema(
+            [
+                pa.field(each.name, ARROW_TYPES[each.type], nullable=each.is_nullable)
+                for each in self.columns
+            ]
+        )
+
+    @property
+    def in_ms(self) -> "Table":
+        """The table without its TIMESTAMP columns, which repeat others."""
+        return self._replace(columns=tuple(each for each in self.columns if each.type != TIMESTAMP))
+
+    def nullable(self, names: Container[str] | None = None) -> "Table":
+        """The table where these columns, or all, may be null."""
+        return self._replace(
+            columns=tuple(
+                each._replace(is_nullable=each.is_nullable or names is None or each.name in names)
+                for each in self.columns
+            )
+        )
 
     def only(self, names: tuple[str, ...]) -> "Table":
-        """The table with these columns only; raises `ValueError` for an unknown one."""
+        """The table with these columns only; raises `InvalidInput` for an unknown one."""
         known = {column.name: column for column in self.columns}
         for name in names:
             if name not in known:
                 there = ", ".join(known)
-                raise ValueError(f"the table {self.name} has no column {name!r}; it has {there}")
+                raise InvalidInput(f"the table {self.name} has no column {name!r}; it has {there}")
         return self._replace(columns=tuple(known[name] for name in names))
 
 
 INT: Final = "INT"
 BIGINT: Final = "BIGINT"
+TIMESTAMP: Final = "TIMESTAMP"
 STRING: Final = "STRING"
 BOOLEAN: Final = "BOOLEAN"
 BINARY: Final = "BINARY"
@@ -68,6 +102,7 @@ ARROW_TYPES: Final[Mapping[str, Any]] = MappingProxyType(
     {
         INT: pa.int32(),
         BIGINT: pa.int64(),
+        TIMESTAMP: pa.timestamp("us", tz="UTC"),
         STRING: pa.string(),
         BOOLEAN: pa.bool_(),
         BINARY: pa.binary(),
@@ -75,6 +110,35 @@ ARROW_TYPES: Final[Mapping[str, Any]] = MappingProxyType(
         STRINGS: _list_of(pa.string()),
     }
 )
+
+_SPARK_TYPES: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        INT: "integer",
+        BIGINT: "long",
+        TIMESTAMP: "timestamp",
+        "DOUBLE": "double",
+        STRING: "string",
+        BOOLEAN: "boolean",
+        BINARY: "binary",
+        INTS: {"type": "array", "elementType": "integer", "containsNull": True},
+        STRINGS: {"type": "array", "elementType": "string", "containsNull": True},
+    }
+)
+
+
+def spark_schema(columns: Iterable[Column]) -> dict[str, Any]:
+    """The schema of these columns as Spark's JSON."""
+    fields = [
+        {
+            "name": each.name,
+            "type": _SPARK_TYPES[each.type],
+            "nullable": each.is_nullable,
+            "metadata": {"comment": each.meaning},
+        }
+        for each in columns
+    ]
+    return {"type": "struct", "fields": fields}
+
 
 MARK_TRUNCATED: Final = "truncated"
 MARK_MISSING: Final = "missing"
@@ -86,9 +150,12 @@ _REPLICA: Final = Column(
         "the node id from meta.properties, with #2, #3 if several folders have the same "
         "id; without meta.properties the name of the folder"
     ),
+    is_nullable=False,
 )
-_PATH: Final = Column("path", STRING, "the file")
-_SOURCE: Final = Column("source", STRING, "log or snapshot; offsets in a snapshot start at 0")
+_PATH: Final = Column("path", STRING, "the file", is_nullable=False)
+_SOURCE: Final = Column(
+    "source", STRING, "log or snapshot; offsets in a snapshot start at 0", is_nullable=False
+)
 _MARK: Final = Column(
     "mark",
     STRING,
@@ -105,11 +172,20 @@ _GENERATION: Final = Column(
         "void if the same replica has a mark truncated with a higher generation at or "
         "before its offset"
     ),
+    is_nullable=False,
 )
 _POSITION: Final = Column("position", BIGINT, "byte position of the batch in the file")
-_OFFSET: Final = Column("offset", BIGINT, "offset of the record")
-_EPOCH: Final = Column("epoch", INT, "quorum epoch")
-_APPEND_MS: Final = Column("append_ms", BIGINT, "append time at the leader")
+_OFFSET: Final = Column("offset", BIGINT, "offset of the record", is_nullable=False)
+_EPOCH: Final = Column("epoch", INT, "quorum epoch", is_nullable=False)
+
+
+def _moment(stem: str, meaning: str) -> tuple[Column, Column]:
+    """A moment in both forms."""
+    ms = Column(f"{stem}_ms", BIGINT, f"{meaning}, in ms since 1970")
+    return ms, Column(f"{stem}_time", TIMESTAMP, "the same moment")
+
+
+_APPENDED: Final = _moment("append", "append time at the leader")
 
 BATCHES: Final = Table(
     "batches",
@@ -118,20 +194,15 @@ BATCHES: Final = Table(
         _REPLICA,
         _PATH,
         _POSITION,
-        Column("base_offset", BIGINT, "offset of its first record"),
-        Column("last_offset", BIGINT, "offset of its last record"),
+        Column("base_offset", BIGINT, "offset of its first record", is_nullable=False),
+        Column("last_offset", BIGINT, "offset of its last record", is_nullable=False),
         _EPOCH,
-        Column(
-            "leader_append_ms",
-            BIGINT,
-            "append time at the leader: the largest timestamp of the batch",
-        ),
-        Column(
-            "local_append_ms",
-            BIGINT,
+        *_moment("leader_append", "append time at the leader: the largest timestamp of the batch"),
+        *_moment(
+            "local_append",
             (
-                "append time at this replica, by its own clock; null without an index of append "
-                "times"
+                "append time at this replica, by its own clock (null without an index of append "
+                "times)"
             ),
         ),
         Column("bytes", INT, "size of the batch with its header"),
@@ -156,7 +227,7 @@ RECORDS: Final = Table(
         _POSITION,
         _OFFSET,
         _EPOCH,
-        _APPEND_MS,
+        *_APPENDED,
         _SOURCE,
         _MARK,
         _GENERATION,
@@ -170,7 +241,7 @@ RECORDS: Final = Table(
             ),
         ),
         Column("version", INT, "offset of the record"),
-        Column("topic", STRING, "topic name, if the record has it"),
+        Column("topic", STRING, "topic name, if the record has it; also of a configuration"),
         Column("topic_id", STRING, "topic id in Kafka's 22 characters"),
         Column("partition", INT, "partition number"),
         Column("replicas", INTS, "brokers; null if unchanged"),
@@ -185,8 +256,15 @@ RECORDS: Final = Table(
         Column("original", INTS, "replicas before the move"),
         Column("move_id", BIGINT, "the move of metaquorum; 0 once it has ended"),
         Column("step", INT, "step of the move"),
-        Column("since_ms", BIGINT, "start of the step, or of the state of a move"),
-        Column("state", INT, "state in a MoveChanged, outcome in a MoveEnded"),
+        *_moment("since", "start of the step, or of the state of a move"),
+        Column(
+            "state",
+            INT,
+            (
+                "state in a MoveChanged, outcome in a MoveEnded; in a ConfigOwned 1 if the move "
+                "takes over the configuration, else 0 or 2"
+            ),
+        ),
         Column("broker_id", INT, "in records about a broker"),
         Column("broker_epoch", BIGINT, "as above"),
         Column("fenced", BOOLEAN, "in broker records; null if unchanged"),
@@ -241,9 +319,14 @@ EPOCHS: Final = Table(
         _REPLICA,
         _PATH,
         _EPOCH,
-        Column("start_offset", BIGINT, "offset of the LeaderChange, the first of the epoch"),
+        Column(
+            "start_offset",
+            BIGINT,
+            "offset of the LeaderChange, the first of the epoch",
+            is_nullable=False,
+        ),
         Column("leader", INT, "leader of the epoch"),
-        _APPEND_MS,
+        *_APPENDED,
         Column("voters", INTS, "voters of the election"),
         Column("granting", INTS, "voters that voted for the leader, if recorded"),
         _MARK,
@@ -258,10 +341,13 @@ ASSIGNMENTS: Final = Table(
         _REPLICA,
         _PATH,
         Column(
-            "offset", BIGINT, "offset of the record; in a snapshot, the end offset of the snapshot"
+            "offset",
+            BIGINT,
+            "offset of the record; in a snapshot, the end offset of the snapshot",
+            is_nullable=False,
         ),
         _EPOCH,
-        _APPEND_MS,
+        *_APPENDED,
         Column("current", STRINGS, "voters as id, or id@directory if known"),
         Column("target", STRINGS, "target voters of a change in progress; ours only"),
         Column(
@@ -280,7 +366,7 @@ REPLICAS: Final = Table(
     "One row per log folder.",
     (
         _REPLICA,
-        Column("path", STRING, "the log folder"),
+        Column("path", STRING, "the log folder", is_nullable=False),
         Column("node_id", INT, "from meta.properties"),
         Column("directory_id", STRING, "as above"),
         Column("cluster_id", STRING, "as above"),
@@ -289,10 +375,20 @@ REPLICAS: Final = Table(
         Column("last_epoch", INT, "epoch of the last record"),
         Column("voted_epoch", INT, "epoch in quorum-state"),
         Column("leader", INT, "leader in quorum-state; null for none"),
-        Column("has_append_times", BOOLEAN, "true if a segment has an index of append times"),
-        Column("snapshots", STRINGS, "names of the checkpoint files, oldest first"),
-        Column("bytes", BIGINT, "size of all segments"),
-        Column("segments", INT, "number of segments"),
+        Column(
+            "has_append_times",
+            BOOLEAN,
+            "true if a segment has an index of append times",
+            is_nullable=False,
+        ),
+        Column(
+            "snapshots",
+            STRINGS,
+            "names of the checkpoint files, oldest first",
+            is_nullable=False,
+        ),
+        Column("bytes", BIGINT, "size of all segments", is_nullable=False),
+        Column("segments", INT, "number of segments", is_nullable=False),
     ),
 )
 
@@ -300,12 +396,12 @@ PROBLEMS: Final = Table(
     "problems",
     "One row for everything that cannot be read or is inconsistent.",
     (
-        _REPLICA,
-        Column("path", STRING, "the file or folder"),
+        _REPLICA._replace(is_nullable=True),
+        Column("path", STRING, "the file or folder", is_nullable=False),
         Column("position", BIGINT, "byte position in the file; null for the whole file"),
         Column("offset", BIGINT, "log offset expected there, if known"),
-        Column("kind", STRING, "kind of problem, for programs"),
-        Column("reason", STRING, "description, for people"),
+        Column("kind", STRING, "kind of problem, for programs", is_nullable=False),
+        Column("reason", STRING, "description, for people", is_nullable=False),
     ),
 )
 
@@ -317,8 +413,8 @@ WALK: Final = Table(
             "kind",
             STRING,
             (
-                "replicas, problems, epochs, assignments, spans (the part of an epoch that a "
-                "task saw) or batches (many in one row)"
+                "replicas, problems, epochs, assignments, runs (lag.source.runs), indexed (runs of "
+                "a log without segments, by its indexes) or batches (many in one row)"
             ),
         ),
         _REPLICA,
@@ -339,7 +435,7 @@ def as_markdown() -> str:
     """The public tables as docs/lag_tables.md has them; a test compares the two."""
     parts = []
     for table in PUBLIC:
-        rows = [f"| `{name}` | {type_} | {meaning} |" for name, type_, meaning in table.columns]
+        rows = [f"| `{each.name}` | {each.sql_type} | {each.meaning} |" for each in table.columns]
         head = [f"### {table.name}", "", table.meaning, "", "| column | type | meaning |"]
         parts.append("\n".join([*head, "| --- | --- | --- |", *rows]))
     return "\n\n".join(parts) + "\n"

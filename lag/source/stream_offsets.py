@@ -86,7 +86,7 @@ class Follower:
 
         Repeated calls of `latest` then reach the end of every log.
         """
-        folders = find(self._options.paths).folders
+        folders = self._found({})
         self._sizes = {each.path: each.size_bytes for log in folders for each in log.segments}
 
     def latest(self, start: dict[str, Any], bytes_max: int | None = None) -> dict[str, Any]:
@@ -97,11 +97,14 @@ class Follower:
         known = StreamOffset.of_json(start).logs
         labels = {path: state.replica for path, state in known.items()}
         logs = dict(known)
-        for found in find(self._options.paths, labels).folders:
+        for found in self._found(labels):
             log = found if self._sizes is None else _within(found, self._sizes)
             if log.segments:
                 logs[log.path] = _advanced(log, known.get(log.path), bytes_max)
         return StreamOffset(logs).to_json()
+
+    def _found(self, labels: dict[str, str]) -> tuple[LogFolder, ...]:
+        return find(self._options.paths, labels, self._options.cluster).folders
 
 
 def _within(log: LogFolder, sizes: dict[str, int]) -> LogFolder:

@@ -5,13 +5,30 @@ file.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from lag.source.problems import Problem
 
 FILE: Final = "file"
 ROWS: Final = "rows"
 MARK: Final = "mark"
+
+
+class Pick(NamedTuple):
+    """A part of a file to read, instead of all files."""
+
+    path: str
+    low: int
+    """The first byte, where a batch begins."""
+    high: int
+    """The byte after the last."""
+    first: int
+    """The first offset."""
+    end: int
+    """The offset after the last."""
+    borrower: str | None = None
+    """The replica that lost these batches, whose index of append times may still have them; None
+    for that of the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +54,10 @@ class Slice:
     """In a stream: the new part of the log."""
     is_continued: bool = False
     """In a stream: true if it continues where the previous slice ended."""
+    wanted: tuple[int, int] | None = None
+    """The offsets [first, end) to read; None for all."""
+    is_borrowed: bool = False
+    """True if `replica` and `index` are those of another replica, which lost these batches."""
 
     @property
     def due(self) -> int | None:
@@ -106,7 +127,7 @@ class ReplicaFolder:
     segments: tuple[str, ...]
     sizes: tuple[int, ...]
     snapshots: tuple[str, ...]
-    has_append_times: bool
+    indexes: tuple[str, ...]
 
 
 Task = Slice | Mark | FoundProblems | ReplicaFolder

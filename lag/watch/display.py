@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from lag.output.scales import columns, show_clock, show_count, show_span
+from lag.output.scales import columns
+from lag.units import show_clock, show_count, show_span
 from lag.watch.positions import Position
 
 if TYPE_CHECKING:

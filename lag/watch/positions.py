@@ -32,8 +32,9 @@ class Position:
     """Offset after its last record."""
     behind: int
     """Records that it lacks."""
-    lag_ms: int
-    """Time since the leader appended the first record that it lacks; 0 if it lacks none."""
+    lag_ms: int | None
+    """Time since the leader appended the first record that it lacks; 0 if it lacks none, None if
+    the batches have no times."""
     appended_ms: int | None
     """Time of its last append, by its own clock; by the leader's without an index."""
     records_per_s: float
@@ -118,14 +119,16 @@ class Positions:
             status=status(behind, lag_ms, idle_ms),
         )
 
-    def _waits_ms(self, offset: int, now_ms: int) -> int:
+    def _waits_ms(self, offset: int, now_ms: int) -> int | None:
         """Time since the leader appended the record at `offset`."""
         place = bisect_right(self._offsets, offset) - 1
-        return max(0, now_ms - self._times_ms[max(0, place)]) if self._times_ms else 0
+        return max(0, now_ms - self._times_ms[max(0, place)]) if self._times_ms else None
 
 
-def status(behind: int, lag_ms: int, idle_ms: int | None) -> str:
+def status(behind: int, lag_ms: int | None, idle_ms: int | None) -> str:
     """The status of a replica by the limits of the report `status`, without its past windows."""
+    if lag_ms is None:
+        return "UNKNOWN"
     if not behind or lag_ms < WARN_MS:
         return "OK"
     waits_ms = lag_ms if idle_ms is None else min(lag_ms, idle_ms)

@@ -34,6 +34,8 @@ class WatchRequest:
     paths: tuple[str, ...]
     every_ms: int
     """Interval between two looks at the logs."""
+    cluster: str | None = None
+    """The id of the cluster to watch; None if there is only one."""
     for_ms: int | None = None
     """Time to stop, counted from the first table; None for no end."""
 
@@ -73,9 +75,9 @@ class _Seen:
 
 
 def check_watch(watched: WatchRequest) -> None:
-    """Raise `NoSpark`, or `NothingToRead` if there is no log."""
+    """Raise `NoSpark`, `NothingToRead`, or `InvalidInput` for the logs of several clusters."""
     check()
-    check_for_logs(watched.paths)
+    check_for_logs(watched.paths, watched.cluster)
 
 
 def watch(
@@ -98,7 +100,10 @@ def watch(
         seen.take(*reduce_batch(batch.toArrow()))
 
     session = spark_session(
-        master, name="metaquorum lag watch", scratch_bytes_max=scratch_bytes_max
+        master,
+        name="metaquorum lag watch",
+        scratch_bytes_max=scratch_bytes_max,
+        input_bytes=check_for_logs(watched.paths, watched.cluster),
     )
     with session as spark, _signals(seen):
         ready()
@@ -113,11 +118,13 @@ def watch(
 
 
 def _query(spark: Any, watched: WatchRequest, take: Callable[["DataFrame", int], None]) -> Any:
-    logs = len(find(watched.paths).folders)
+    logs = len(find(watched.paths, cluster=watched.cluster).folders)
     bytes_max = max(BYTES_OF_A_LOG_MIN, BYTES_AT_ONCE_MAX // max(1, logs))
     stream = spark.readStream.format("quorumlog").option("table", "batches")
     stream = stream.option("columns", ",".join(COLUMNS)).option("source", "log")
-    stream = stream.option("max_bytes_per_trigger", str(bytes_max))
+    stream = stream.option("missing", "report").option("max_bytes_per_trigger", str(bytes_max))
+    if watched.cluster is not None:
+        stream = stream.option("cluster", watched.cluster)
     table = stream.option("paths", json.dumps(watched.paths)).load()
     every = f"{watched.every_ms} milliseconds"
     return table.writeStream.foreachBatch(take).trigger(processingTime=every).start()

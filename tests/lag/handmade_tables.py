@@ -98,7 +98,7 @@ class MadeTables:
             self.replicas()
         tables = {
             name: spark.createDataFrame(
-                pa.Table.from_pylist(self.rows[name], schema=TABLES[name].arrow())
+                pa.Table.from_pylist(self.rows[name], schema=TABLES[name].nullable().arrow())
             )
             for name in ("batches", "records", "epochs", "assignments", "replicas")
         }

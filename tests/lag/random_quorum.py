@@ -7,6 +7,7 @@ towards the end each of those that follow is given a way to be late. What the lo
 """
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -23,8 +24,9 @@ from quorum.records.control import (
 from quorum.records.encode import encode
 from statemachine.records.codec import encode as encode_said
 from statemachine.records.kafka_records import NoOp, PartitionChange
-from tests.lag.handmade_logs import BEGIN_MS, stamped, write_index, write_segment
+from tests.lag.handmade_logs import BEGIN_MS, stamped
 from tests.lag.random_cluster import RandomCluster
+from tests.lag.small_quorum import Copy, Made
 from tests.statemachine.support.world import CLUSTER_ID, LEVEL
 
 VOTERS: Final = (1, 2, 3, 4, 5)
@@ -285,23 +287,26 @@ class RandomQuorum:
     # Files.
 
     def write(self, root: Path) -> None:
-        """The folders of the nodes below `root`."""
-        for node in self.nodes.values():
-            folder = root / f"node-{node.id}"
-            log = folder / "__cluster_metadata-0"
-            half = len(node.held) // 2
-            for part in (node.held[:half], node.held[half:]):
-                segment = write_segment(log, part[0].offset, [each.data for each in part])
-                if node.is_timed:
-                    write_index(segment, [self._entry(node, each) for each in part])
+        """The folders of the nodes below `root`, each log in two segments."""
+        for copy in self.copies():
+            half = len(copy.batches) // 2
+            copy.segments = [copy.batches[:half], copy.batches[half:]]
+            copy.write(root)
+
+    def copies(self, names: Iterable[int] = NODES) -> list[Copy]:
+        """The logs of these nodes, not yet divided into segments."""
+        found = []
+        for node in (self.nodes[name] for name in names):
+            made = [
+                Made(each.offset, each.end, each.epoch, each.data, self._entry(node, each))
+                for each in node.held
+            ]
             said = {
-                "version": "1",
-                "node.id": str(node.id),
                 "directory.id": uuid_to_text(node.key.directory_id),
                 "cluster.id": CLUSTER_ID,
             }
-            lines = [f"{name}={value}\n" for name, value in said.items()]
-            (folder / "meta.properties").write_text("".join(lines))
+            found.append(Copy(node.id, made, is_timed=node.is_timed, meta=said))
+        return found
 
     def _entry(self, node: Node, held: Held) -> tuple[int, int, int]:
         if node.forgets is not None and held.epoch >= node.forgets:

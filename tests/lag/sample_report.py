@@ -34,10 +34,13 @@ def sample(*, topic: str = HOSTILE, replica: str = "4") -> Results:
         "move_steps": _steps(topic),
         "move_replicas": [],
         "operations": _operations(),
+        "topics": _topics(topic),
+        "topic_events": _topic_events(topic),
         "brokers": _brokers(),
         "broker_activity": _activity(),
         "broker_events": _events(),
         "clocks": _clocks(),
+        "holes": [],
         "problems": _problems(),
         "replicas": _replicas(replica),
     }
@@ -108,13 +111,13 @@ def _total(replica: str) -> Values:
 
 
 def _status(replica: str) -> list[Values]:
-    rows: list[tuple[str, str, str, str, int, int | None]] = [
-        ("1", "STOPPED", "no append at all", "appended nothing for 5 min", 240, 75_000),
-        ("2", "WARN", "lag fluctuates", "was up to 35 s behind, and caught up", 1, 9),
-        ("3", "OK", "keeps up", "leads", 0, 0),
-        (replica, "OK", "offset alone", "a record behind at the end", 1, None),
+    rows: list[tuple[str, str | None, str, str, str, int, int | None]] = [
+        ("1", "voter", "STOPPED", "no append at all", "appended nothing for 5 min", 240, 75_000),
+        ("2", "voter", "WARN", "lag fluctuates", "was up to 35 s behind, and caught up", 1, 9),
+        ("3", "voter", "OK", "keeps up", "leads", 0, 0),
+        (replica, None, "OK", "offset alone", "a record behind at the end", 1, None),
     ]
-    names = ("replica", "status", "rule", "facts", "records_behind", "lag_ms")
+    names = ("replica", "role", "status", "rule", "facts", "records_behind", "lag_ms")
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
@@ -221,6 +224,36 @@ def _operations() -> list[Values]:
             "partitions_completed": 4, "partitions_cancelled": 1, "partitions_superseded": 0,
             "partitions_gone": 0, "paused_ms": 0, "slowest_partition_ms": 9_000,
         }
+    ]  # fmt: skip
+
+
+def _topics(topic: str) -> list[Values]:
+    return [
+        {
+            "topic_id": "qtJ3b-_9Q_CUqIGUVcS4lw", "topic": topic, "created_ms": _at(5),
+            "deleted_ms": None, "partitions": 6, "partitions_at_first": 4, "grown": 1,
+            "config_changes": 2, "last_change_ms": _at(31),
+        },
+        {
+            "topic_id": "Zx0f0JvXQ8uM5p5m4y9y1w", "topic": "old", "created_ms": None,
+            "deleted_ms": _at(50), "partitions": 3, "partitions_at_first": None, "grown": 0,
+            "config_changes": 0, "last_change_ms": _at(50),
+        },
+    ]  # fmt: skip
+
+
+def _topic_events(topic: str) -> list[Values]:
+    ours: Values = {"topic_id": "qtJ3b-_9Q_CUqIGUVcS4lw", "topic": topic}
+    old: Values = {"topic_id": "Zx0f0JvXQ8uM5p5m4y9y1w", "topic": "old"}
+    throttle = "leader.replication.throttled.replicas"
+    return [
+        {**ours, "offset": 20, "at_ms": _at(5), "event": "created", "partitions": 4},
+        {**ours, "offset": 60, "at_ms": _at(8), "event": "grown", "partitions": 6},
+        {**ours, "offset": 70, "at_ms": _at(9), "event": "config_set", "config": "retention.ms",
+         "value": "60000"},
+        {**ours, "offset": 299, "at_ms": _at(31), "event": "config_set", "config": throttle,
+         "move_id": 1, "who": "anna"},
+        {**old, "offset": 500, "at_ms": _at(50), "event": "deleted", "partitions": 3},
     ]  # fmt: skip
 
 

@@ -12,7 +12,10 @@ from click.testing import CliRunner
 
 from admin.cli import lag
 from admin.cli.main import group
-from lag.request import InvalidRequest, ReportRequest, parse_time_ms
+from lag.request import ReportRequest
+from lag.source.invalid_input import InvalidInput
+from lag.source.moments import parse_time_ms
+from tests.lag.copied_logs import copy_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -34,16 +37,19 @@ def refusal(*arguments: object) -> str:
             ("HERE", "--since", "2026-11-22T14:30:00Z", "--until", "2026-11-22T14:00:00Z"),
             "--since 2026-11-22T14:30:00.000+00:00 is not before --until 2026-11-22T14:00:00",
         ),
-        (("HERE", "--since", "5", "--until", "5"), "a report begins before it ends"),
+        (
+            ("HERE", "--since", "1795433961000", "--until", "1795433961000"),
+            "a report begins before it ends",
+        ),
         (("HERE", "--window", "soon"), "'soon' is not a time, like 500ms or 5s"),
         (("HERE", "--window", "0s"), "--window 0ms is too short: the minimum is 10ms"),
         (
             ("HERE", "--since", "0", "--until", "2000000000000", "--window", "1s"),
-            "into 2000000000 windows, more than 20000: use 100000000ms or more",
+            "--window 1s divides the report into 2000000000 windows, more than 20000: use 1667min",
         ),
         (("HERE", "--format", "pdf"), "'pdf' is not one of 'html', 'parquet', 'csv', 'json'."),
-        (("HERE/nothing",), "nothing does not exist: name the folder of a log, such as"),
-        (("HERE/text",), "text is a file: name the folder of a log, or one above it"),
+        (("HERE/nothing",), "nothing: it does not exist: name the folder of a log, such as"),
+        (("HERE/text",), "text: it is a file: name its folder, HERE"),
         (("HERE", "--out", "HERE/text"), "'HERE/text' is a file."),
     ],
 )
@@ -62,6 +68,22 @@ def test_watching_what_is_not_there(tmp_path: Path) -> None:
     if shutil.which("java") is not None:
         said = f"there is no log to read: {tmp_path}: no segment (*.log) is in it"
         assert said in refusal("watch", tmp_path)
+
+
+def test_logs_of_two_clusters_are_refused_by_name(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java 17 or newer")
+    here, there = copy_of(tmp_path / "a", 1), copy_of(tmp_path / "b", 1)
+    meta = there / "meta.properties"
+    meta.write_text(meta.read_text().replace("4L6g3nShT-eMCtK--X86sw", "0kUSEHmpTxOsjIQ2VJ7y9A"))
+    for command in ("report", "watch"):
+        said = refusal(command, here, there)
+        assert said.startswith("Error: these are the logs of 2 clusters, which are never compared")
+        assert f"4L6g3nShT-eMCtK--X86sw ({here}" in said
+        assert f"0kUSEHmpTxOsjIQ2VJ7y9A ({there}" in said
+        assert "choose it by its id (--cluster" in said
+        assert "no log is of the cluster Z; there" in refusal(command, here, "--cluster", "Z")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +140,7 @@ def test_without_the_extra_one_sentence_says_how_to_install_it(tmp_path: Path) -
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "Error: lag reports need jinja2 and pyarrow and pyspark, which are not installed: "
-        f"{sys.executable} -m pip install 'metaquorum[spark]'"
+        f"{sys.executable} -m pip install jinja2 pyarrow pyspark"
     ]
 
 
@@ -138,8 +160,36 @@ def test_times_are_utc_unless_they_say_otherwise() -> None:
     assert parse_time_ms("1970-01-01T00:00:01") == 1_000
     assert parse_time_ms("1970-01-01T01:00:01.250+01:00") == 1_250
     assert parse_time_ms("1795236570697") == 1_795_236_570_697
-    with pytest.raises(InvalidRequest, match="is not a time"):
-        parse_time_ms("9" * 40)
+    with pytest.raises(InvalidInput, match="'22nd of March' is not a time: write 2026-11-22T14"):
+        parse_time_ms("22nd of March")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "1795433961",
+            "is before 1973 (in seconds it is 2026-11-23T11:39:21+00:00: write 17954339",
+        ),
+        ("5", "5 milliseconds since 1970 is before 1973: write 2026-11-22T14:30:00Z"),
+        ("1795433961000000", "is beyond the year 5000: write 2026-11-22T14:30:00Z"),
+        ("9" * 40, "is beyond the year 5000"),
+    ],
+)
+def test_a_number_that_is_not_in_milliseconds_is_refused(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(InvalidInput) as error:
+        parse_time_ms(text)
+    assert message in str(error.value)
+    assert message in refusal("report", tmp_path, "--since", text)
+    pytest.importorskip("pyarrow", reason="the extra spark is not installed")
+    from lag.source.options import options_of
+
+    for name in ("since", "until"):
+        with pytest.raises(InvalidInput, match=f"the option {name} is '{text}': {text} millis"):
+            options_of({"path": "/x", name: text})
+    assert parse_time_ms("0") == 0
 
 
 def test_a_window_alone_is_checked_once_the_time_is_known() -> None:

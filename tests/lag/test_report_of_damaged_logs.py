@@ -121,3 +121,26 @@ def test_logs_that_cannot_be_read_are_explained_in_one_sentence(tmp_path: Path) 
     ):
         assert f"{folder}: {why}" in line
     assert not (tmp_path / "out").exists()
+
+
+def test_the_text_of_a_dump_beside_sound_logs_is_listed_and_no_fault(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    dump = copy_of(logs, 1) / LOG / "00000000000000000000.log.txt"
+    dump.write_text("Dumping 00000000000000000000.log\n")
+    copy_of(logs, 2)
+    done = report(logs, "--check", "--format", "json", "--out", tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"Not of a log, and not read: {dump}." in done.stdout
+    made = json.loads((tmp_path / "out" / "report.json").read_bytes())["tables"]
+    assert kinds(made["problems"], logs) == {("controller-1", "foreign_file")}
+
+
+def test_a_check_of_which_nothing_is_known_fails_and_says_why(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    copy_of(logs, 1)
+    copy_of(logs, 2)
+    ends = ("--until", "2026-11-21T04:50:00Z")
+    done = report(logs, *ends, "--check", "--format", "json", "--out", tmp_path / "out")
+    assert done.returncode == 3
+    why = "it has no append times, and the logs go on after the end of the report"
+    assert done.stderr.splitlines() == [f"replica {name} is UNKNOWN: {why}" for name in "12"]

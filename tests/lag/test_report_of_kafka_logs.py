@@ -8,13 +8,14 @@ import pytest
 pytest.importorskip("jinja2", reason="the extra spark is not installed")
 
 from lag.output.page import page
-from lag.output.summary import problems, summary
+from lag.output.summary import not_ok, problems, summary
 from lag.progress import Steps
 from lag.request import InvalidRequest, ReportRequest
 from lag.results import Results
 from lag.runner import NothingToRead, check_for_logs, collect, read
 from lag.watch.positions import Positions
 from tests.lag.copied_logs import CUT_BYTES, copy_of
+from tests.lag.fenced_broker import BROKER, T
 
 LAST_APPEND_MS: Final = 1_795_236_758_432
 """The append time of the last record at the leader."""
@@ -47,6 +48,37 @@ def test_a_replica_that_is_a_record_behind_is_and_times_are_unknown(made: Result
     assert {row["max_ms"] for row in rows.values()} == {None}
     assert "unknown" in summary(made)
     assert "Unknown for 1, 2, 3:" in page(made)
+
+
+def test_a_report_that_ends_before_logs_without_append_times_do_knows_no_status(
+    spark: Any, tmp_path: Path
+) -> None:
+    """At its end the second leader had begun; 4 was no voter yet, and 104 was fenced."""
+    from lag.source.data_source import QuorumLogSource
+
+    spark.dataSource.register(QuorumLogSource)
+    copy_of(tmp_path, 1)
+    copy_of(tmp_path, 2, without_bytes=CUT_BYTES)
+    made = collect(spark, ReportRequest(paths=(str(tmp_path),), until_ms=T + 600_000), Steps(None))
+    assert [(row["replica"], row["status"]) for row in made.not_ok] == [
+        ("1", "UNKNOWN"),
+        ("2", "UNKNOWN"),
+    ]
+    why = "it has no append times, and the logs go on after the end of the report"
+    assert list(not_ok(made)) == [f"replica {name} is UNKNOWN: {why}" for name in "12"]
+    assert why in page(made)
+    for row in made.rows("replica_lag"):
+        assert row["log_end"] is row["last_epoch"] is row["records_behind"] is None
+    first, second = made.rows("leadership")
+    assert (first["epoch"], first["ended"]) == (1, "restarted")
+    assert (second["epoch"], second["ended"]) == (3, "leading")
+    assert second["end_offset"] < 493
+    assert second["last_append_ms"] <= made.until_ms
+    ids = [[each.split("@")[0] for each in row["current"]] for row in made.rows("voters")]
+    assert ids == [["1", "2", "3"]]
+    assert made.rows("voters")[0]["until_ms"] == made.until_ms
+    states = {row["broker_id"]: row["state"] for row in made.rows("brokers")}
+    assert states[BROKER] == "fenced"
 
 
 def test_half_a_batch_is_a_problem_with_its_place(made: Results) -> None:
@@ -94,5 +126,6 @@ def test_a_micro_batch_comes_down_to_a_row_for_each_replica(spark: Any, tmp_path
     assert (first.replica, first.epoch, first.log_end, first.behind) == ("1", 3, 546, 0)
     assert (second.replica, second.epoch, second.log_end, second.behind) == ("2", 3, 545, 1)
     # The leader appended the record that it lacks just then, to a tenth of a second.
+    assert second.lag_ms is not None
     assert 3_000 <= second.lag_ms < 3_100
     assert first.appended_ms == LAST_APPEND_MS

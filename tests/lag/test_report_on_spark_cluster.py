@@ -20,15 +20,6 @@ from tests.support.tree import ROOT
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
 COMMAND_SECONDS_MAX = 600
-COMPILED_QUICKLY = "-XX:TieredStopAtLevel=1"
-FOR_SMALL_TABLES = (
-    "--conf spark.sql.shuffle.partitions=2 "
-    "--conf spark.sql.codegen.wholeStage=false "
-    "--conf spark.sql.codegen.factoryMode=NO_CODEGEN "
-    f"--conf spark.executor.extraJavaOptions={COMPILED_QUICKLY} "
-    "pyspark-shell"
-)
-"""Settings for small logs: few shuffle files, and only the quick compiler."""
 
 
 def test_a_cluster_gives_the_same_tables_as_two_threads(plain: Any, tmp_path: Path) -> None:
@@ -65,8 +56,6 @@ def report(master: str, logs: Path, out: Path) -> Any:
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_SUBMIT_ARGS": FOR_SMALL_TABLES,
-            "SPARK_SUBMIT_OPTS": COMPILED_QUICKLY,
         },
         capture_output=True,
         text=True,

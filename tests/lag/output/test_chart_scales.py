@@ -8,14 +8,10 @@ from lag.output.scales import (
     decade_ticks,
     merged,
     number_ticks,
-    show_bytes,
-    show_clock,
-    show_count,
-    show_span,
-    show_time,
     time_step_ms,
     time_ticks,
 )
+from lag.units import numbered, show_bytes, show_clock, show_count, show_span, show_time
 
 times_ms = st.integers(0, 4_000_000_000_000)
 
@@ -69,6 +65,7 @@ def test_values_are_written_with_their_unit_and_nothing_known_as_unknown() -> No
     ]  # fmt: skip
     assert [show_count(n) for n in (0, 9_999, 12_345, 2_500_000)] == ["0", "9999", "12.3k", "2.5M"]
     assert show_bytes(40_342) == "39.4 KiB"
+    assert [numbered(n, "record") for n in (0, 1, 2)] == ["0 records", "1 record", "2 records"]
     for show in (show_time, show_clock, show_span, show_count, show_bytes):
         assert show(None) == "unknown"
 

@@ -40,10 +40,27 @@ def test_parquet_keeps_types_and_nulls(tmp_path: Path) -> None:
     files = write(results, tmp_path, ["parquet"])
     assert len(files) == len(SHAPES)
     table = pq.read_table(tmp_path / "replica_lag.parquet")
-    assert table.to_pylist() == [dict(row) for row in results.rows("replica_lag")]
+    told = table.select([name for name in table.column_names if not name.endswith("_time")])
+    assert told.to_pylist() == [dict(row) for row in results.rows("replica_lag")]
     assert str(table.schema.field("max_ms").type) == "int64"
     moves = pq.read_table(tmp_path / "moves.parquet")
     assert str(moves.schema.field("planned").type).startswith("list<")
+
+
+def test_parquet_has_moments_as_timestamps_and_the_meaning_of_its_columns(tmp_path: Path) -> None:
+    write(sample(), tmp_path, ["parquet"])
+    table = pq.read_table(tmp_path / "replica_lag.parquet")
+    field = table.schema.field("worst_at_time")
+    assert str(field.type) == "timestamp[us, tz=UTC]"
+    row = table.to_pylist()[0]
+    assert row["worst_at_time"].timestamp() * 1_000 == row["worst_at_ms"]
+    assert table.to_pylist()[3]["worst_at_time"] is None
+    # A duration is no moment.
+    assert "max_time" not in table.column_names
+    meant = {each.name: (each.metadata or {})[b"comment"].decode() for each in table.schema}
+    assert meant["max_ms"] == "greatest lag, exact and not by samples, in ms"
+    assert meant["worst_at_ms"].endswith("by the leader's clock, in ms since 1970")
+    assert meant["worst_at_time"] == "the same moment"
 
 
 def test_the_page_comes_first_and_nothing_half_written_is_left(tmp_path: Path) -> None:

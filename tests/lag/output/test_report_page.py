@@ -24,6 +24,7 @@ from lag.output.charts import (
     spans,
 )
 from lag.output.page import SECTIONS, draw, page
+from lag.output.summary import problems, summary
 from lag.output.tables import ROWS_MAX
 from lag.results import Results
 from tests.lag.sample_report import HOSTILE, KILLED_AT, WINDOW_MS, sample
@@ -124,6 +125,21 @@ def test_a_long_table_says_how_many_rows_it_leaves_out() -> None:
     assert "And 7 more" in words(part)
 
 
+def test_a_file_that_is_not_of_a_log_is_listed_and_no_fault() -> None:
+    results = sample()
+    fault, foreign = results.rows("problems")
+    assert results.faults == [fault]
+    assert list(problems(results)) == [f"{fault['path']}, byte 8192: {fault['reason']}"]
+    assert f"Not of a log, and not read: {foreign['path']}." in summary(results)
+    only = replace(results, tables={**results.tables, "problems": [foreign]})
+    assert (only.faults, list(problems(only))) == ([], [])
+    html = page(only)
+    assert "0 problems in the files" in words(tree(html))
+    badge = section(html, "problems").find(".//tbody//span")
+    assert badge is not None
+    assert (badge.text, badge.get("class")) == ("foreign_file", "badge grey")
+
+
 def test_elections_and_moves_are_marked_in_the_chart_of_lag() -> None:
     chart = section(page(sample()), "lag").find(".//div[@class='wide']/svg")
     assert chart is not None
@@ -141,6 +157,23 @@ def test_a_gap_in_what_is_known_is_a_gap_in_the_line() -> None:
     drawn = draw(lines(WIDE_PX, (0, 60), [Series("a", points, 0)], label="x"))
     assert drawn.count("<polyline") == 2
     assert drawn.count("<circle") == 1
+
+
+def test_a_quiet_window_is_drawn_as_zero() -> None:
+    results = sample()
+    busy, quiet, last = (dict(row) for row in results.rows("commits")[:3])
+    quiet.update({"records": 0, "batches": 0, "records_per_s": 0.0})
+    few = replace(results, tables={**results.tables, "commits": [busy, quiet, last]})
+    chart = section(page(few), "commits").find(".//div[@class='wide']/svg")
+    assert chart is not None
+    (line,) = chart.iter("polyline")
+    heights = [float(point.split(",")[1]) for point in line.get("points", "").split()]
+    assert len(heights) == 3
+    assert heights[1] == max(
+        float(each.get("y1", "0"))
+        for each in chart.iter("line")
+        if "grid" in (each.get("class") or "")
+    )
 
 
 def test_a_line_is_as_high_as_its_value() -> None:
@@ -206,6 +239,23 @@ def test_the_steps_of_a_move_are_a_waterfall() -> None:
     bars = [g for g in chart.iter("g") if (g[0].text or "").startswith("orders-1, step")]
     ends = [float(g[1].get("x", "0")) for g in bars]
     assert ends == sorted(ends)
+
+
+def test_what_happened_to_topics_is_told_and_by_whom_where_that_is_known() -> None:
+    part = section(page(sample(topic="orders")), "topics")
+    first, second = part.findall(".//table")
+    rows = [[words(cell) for cell in row] for row in first.findall(".//tbody/tr")]
+    assert [row[:2] for row in rows] == [["old", "deleted"], ["orders", "exists"]]
+    assert rows[0][2] == "before the log"
+    events = [[words(cell) for cell in row] for row in second.findall(".//tbody/tr")]
+    assert [row[1:] for row in events] == [
+        ["old", "deleted", "3 partitions", "–"],
+        ["orders", "config_set", "leader.replication.throttled.replicas", "move 1 of anna"],
+        ["orders", "config_set", "retention.ms = 60000", "–"],
+        ["orders", "grown", "6 partitions", "–"],
+        ["orders", "created", "4 partitions", "–"],
+    ]
+    assert "Topics: 2 in the log, 1 created, 1 deleted." in summary(sample())
 
 
 def test_windows_stand_at_their_times() -> None:

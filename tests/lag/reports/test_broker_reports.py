@@ -2,6 +2,10 @@
 
 from typing import Any
 
+import pytest
+
+pytest.importorskip("numpy", reason="the extra spark is not installed")
+
 from lag.reports.brokers import broker_events, brokers, event_counts
 from lag.reports.scope import Scope
 

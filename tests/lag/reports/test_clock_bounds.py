@@ -1,5 +1,9 @@
 """Clock offsets: no more than the logs prove."""
 
+import pytest
+
+pytest.importorskip("numpy", reason="the extra spark is not installed")
+
 from lag.reports.clocks import Bounds, bounds, clocks
 from lag.reports.epochs import Leader, Span
 

@@ -1,5 +1,9 @@
 """The lag of one replica, with numbers that can be checked by hand."""
 
+import pytest
+
+pytest.importorskip("numpy", reason="the extra spark is not installed")
+
 from lag.reports.lag import WHOLE, Bucket, LeaderTimeline, percentile, samples, windows
 from lag.reports.scope import Scope
 

@@ -4,11 +4,16 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("numpy", reason="the extra spark is not installed")
+
 from lag.reports.clocks import EpochPart
-from lag.reports.epochs import EpochSpan, Leader, Span, best_copy, quorum_epochs
+from lag.reports.contradictions import Believed
+from lag.reports.epochs import EpochSpan, Leader, Span, quorum_epochs, until
 from lag.reports.leadership import Evidence, Registration, leadership
+from lag.reports.quorum_log import merge
 from lag.reports.scope import Scope
-from lag.reports.voters import seats, voters
+from lag.reports.voters import roles, seats, voters
+from lag.source.runs import Run
 
 QUORUM = {1: EpochSpan(1, 0, 10, 1_000, 5_000), 3: EpochSpan(3, 10, 20, 8_000, 9_000)}
 LED = {1: Leader(1, "1", [1, 2, 3]), 3: Leader(2, "2", [1, 2, 3])}
@@ -20,6 +25,18 @@ def test_an_epoch_has_its_tenure_and_what_was_before_it() -> None:
     assert (first["leader"], first["tenure_ms"], first["gap_ms"]) == (1, 4_000, None)
     assert (second["leader"], second["gap_ms"], second["elections_lost"]) == (2, 3_000, 1)
     assert (first["ended"], second["ended"]) == ("unknown", "leading")
+
+
+def test_a_report_that_ends_within_an_epoch_knows_nothing_of_what_came_later() -> None:
+    """At 3,000 ms the log ended at offset 6, and at 8,500 ms at 15."""
+    (only,) = leadership(until(QUORUM, 6, 3_000), NOTHING)
+    assert (only["epoch"], only["end_offset"], only["last_append_ms"]) == (1, 6, 3_000)
+    assert (only["tenure_ms"], only["ended"]) == (2_000, "leading")
+    first, second = leadership(until(QUORUM, 15, 8_500), NOTHING)
+    assert (first["end_offset"], first["last_append_ms"]) == (10, 5_000)
+    assert (second["end_offset"], second["tenure_ms"], second["ended"]) == (15, 500, "leading")
+    assert until(QUORUM, 20, 9_000) == QUORUM
+    assert leadership(until(QUORUM, 0, None), NOTHING) == []
 
 
 def test_the_proven_offset_of_the_next_leaders_clock_is_no_part_of_the_gap() -> None:
@@ -55,21 +72,29 @@ def test_its_own_append_times_tell_whether_a_leader_lived() -> None:
     assert after(None) == "unknown", "it goes on, and nobody knows since when"
 
 
+def epochs_of(*runs: Run) -> dict[int, EpochSpan]:
+    rows: list[dict[str, Any]] = [
+        {"replica": name, "path": name, "snapshots": []} for name in ("1", "2")
+    ]
+    log = merge(Believed(runs), rows)
+    assert log is not None
+    return quorum_epochs(log)
+
+
 def test_records_that_only_a_dead_leader_has_are_no_part_of_the_quorums_log() -> None:
     """1 led epoch 1 and appended up to 14 before it died; 2 and 3 had only the first 10."""
-    spans = [
-        Span("1", 1, 0, 14, 1_000, 6_000),
-        Span("2", 1, 0, 10, 1_000, 5_000),
-        Span("2", 3, 10, 20, 8_000, 9_000),
+    runs = [
+        Run("1", 1, 0, 14, 1_000, 6_000),
+        Run("2", 1, 0, 10, 1_000, 5_000),
+        Run("2", 3, 10, 20, 8_000, 9_000),
     ]
-    assert best_copy(spans) == "2"
-    assert quorum_epochs(spans) == QUORUM
+    assert epochs_of(*runs) == QUORUM
 
 
 def test_below_its_own_first_record_the_best_copy_is_helped_out() -> None:
-    spans = [Span("2", 3, 12, 20, 8_200, 9_000), Span("1", 1, 0, 10, 1_000, 5_000)]
-    spans.append(Span("1", 3, 10, 15, 8_000, 8_500))
-    assert quorum_epochs(spans) == QUORUM
+    runs = [Run("2", 3, 15, 20, 8_500, 9_000), Run("1", 1, 0, 10, 1_000, 5_000)]
+    runs.append(Run("1", 3, 10, 15, 8_000, 8_400))
+    assert epochs_of(*runs) == QUORUM
 
 
 def test_survivable_failures_are_counted_with_their_time() -> None:
@@ -84,7 +109,8 @@ def test_survivable_failures_are_counted_with_their_time() -> None:
         "2": never[:90] + [None] * 10,
         "3": never[:60] + [5_000] * 40,
     }
-    (row,) = voters(assignments, seats(assignments, replicas), lags, scope)
+    assigned = list(zip(assignments, seats(assignments, replicas), strict=True))
+    (row,) = voters(assigned, lags, scope)
     assert row["tolerates"] == 1
     assert row["survived_1_ms"] == pytest.approx(6_000, abs=1)
     assert row["survived_0_ms"] == pytest.approx(3_000, abs=1)
@@ -103,3 +129,21 @@ def test_a_voter_is_one_directory_and_not_whatever_has_its_id() -> None:
         ("1#2", 1),
         ("3", 3),
     ]
+
+
+def test_roles_are_those_of_the_last_voters_in_the_log() -> None:
+    replicas: list[dict[str, Any]] = [
+        {"replica": "1", "node_id": 1, "directory_id": "A"},
+        {"replica": "1#2", "node_id": 1, "directory_id": "B"},
+        {"replica": "2", "node_id": 2, "directory_id": None},
+        {"replica": "9", "node_id": 9, "directory_id": None},
+        {"replica": "copy", "node_id": None, "directory_id": None},
+    ]
+    assigned = [{"offset": 2, "current": ["1@B", "2@C"]}]
+    (sits,) = seats(assigned, replicas)
+    found = {"1": "observer", "1#2": "voter", "2": "voter", "9": "observer"}
+    assert roles(replicas, sits, [1, 9]) == found
+    # A log without assignments, as Kafka wrote it before 3.9, has the voters of each election.
+    found = {"1": "voter", "1#2": "observer", "2": "observer", "9": "voter"}
+    assert roles(replicas, None, [1, 9]) == found
+    assert roles(replicas, None, None) == {}

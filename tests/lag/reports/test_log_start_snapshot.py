@@ -7,8 +7,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
-from lag.reports.logs import StartSnapshot, start_snapshot
+from lag.reports.contradictions import Believed
+from lag.reports.quorum_log import Snapshot, merge
 from lag.reports.report import report
+from lag.source.runs import Run
 from statemachine.reassignment.settings import PARALLEL_REPLICAS
 from tests.lag.handmade_tables import MadeTables
 
@@ -97,18 +99,30 @@ def test_without_it_what_was_before_is_unknown(spark: Any) -> None:
     assert told["voters"] == []
 
 
-def replica(name: str, start: int, end: int, *snapshots: str, epoch: int = 1) -> dict[str, Any]:
-    known = {"replica": name, "log_start": start, "log_end": end, "last_epoch": epoch}
-    return {**known, "snapshots": list(snapshots)}
+def replica(name: str, start: int, end: int, *snapshots: str) -> tuple[Run, dict[str, Any]]:
+    run = Run(name, 1, start, end, 1_000, 2_000)
+    return run, {"replica": name, "path": f"/logs/{name}", "snapshots": list(snapshots)}
+
+
+def start_snapshot(*copies: tuple[Run, dict[str, Any]], damaged: str = "") -> Snapshot | None:
+    runs, rows = zip(*copies, strict=True)
+    found = merge(Believed(runs), rows, frozenset({damaged}))
+    assert found is not None
+    return found.state
 
 
 def test_the_oldest_snapshot_that_reaches_the_log_is_taken_whosever_it_is() -> None:
     short = replica("1", 90, 120, LATER)
-    assert start_snapshot([short]) == StartSnapshot("1", LATER, 110)
+    assert start_snapshot(short) == Snapshot("1", LATER, 110, 1)
     also = replica("2", 110, 120, EARLIER, SNAPSHOT, LATER)
-    assert start_snapshot([short, also]) == StartSnapshot("2", SNAPSHOT, 100)
+    assert start_snapshot(short, also) == Snapshot("2", SNAPSHOT, 100, 1)
     whole = replica("3", 0, 95)
-    assert start_snapshot([short, also, whole]) is None
-    assert start_snapshot([replica("1", 90, 120, EARLIER)]) is None, "what is between is unknown"
-    assert start_snapshot([replica("1", 90, 95, LATER)]) is None
-    assert start_snapshot([]) is None
+    assert start_snapshot(short, also, whole) is None
+    assert start_snapshot(replica("1", 90, 120, EARLIER)) is None, "what is between is unknown"
+    assert start_snapshot(replica("1", 90, 95, LATER)) is None
+
+
+def test_a_damaged_snapshot_is_not_taken() -> None:
+    copies = replica("1", 90, 120, LATER), replica("2", 110, 120, SNAPSHOT, LATER)
+    damaged = f"/logs/2/{SNAPSHOT}"
+    assert start_snapshot(*copies, damaged=damaged) == Snapshot("1", LATER, 110, 1)

@@ -86,6 +86,7 @@ def test_a_move_is_told_from_asking_to_its_end() -> None:
         "partitions_gone": 0,
         "paused_ms": 0,
         "slowest_partition_ms": 900,
+        "hole": None,
     }
 
 

@@ -128,7 +128,7 @@ def test_a_report_that_ends_within_the_pause_tells_of_the_silence_until_then(pla
     (status,) = (row for row in told["status"] if row["replica"] == "3")
     assert (status["status"], status["rule"]) == ("STALLED", "no_progress")
     assert status["facts"] == (
-        "it lacks 26 records, for 2505 ms; it appended last 2585 ms before the end"
+        "it lacks 26 records, for 2.5 s; it appended last 2.6 s before the end"
     )
     (follower,) = (row for row in told["replica_lag"] if row["replica"] == "2")
     assert (follower["last_append_ms"], follower["records_behind"]) == (15_410, 1)
@@ -149,6 +149,30 @@ def test_commits_say_when_a_majority_had_each(told: dict[str, Rows]) -> None:
     # The second of three has it 10 ms later; and 20 ms later once 1 is dead.
     assert (one["majority_p50_ms"], one["majority_max_ms"], one["majority_known"]) == (10, 10, 10)
     assert windows[23_000]["majority_p99_ms"] == 20
+
+
+def test_a_window_in_which_nothing_was_appended_is_a_row_of_zeros(told: dict[str, Rows]) -> None:
+    """Nobody led from 20,000 to 21,500 ms."""
+    ends = [row["window_end_ms"] for row in told["commits"]]
+    assert ends == [*range(10_000, 24_000, 1_000), 23_420]
+    quiet = by(told["commits"], "window_end_ms")[21_000]
+    for name in ("batches", "records", "bytes", "records_per_s", "batches_per_s", "majority_known"):
+        assert quiet[name] == 0, name
+    for name in ("records_p50", "bytes_max", "majority_p50_ms", "majority_worst_at_ms"):
+        assert quiet[name] is None, name
+
+
+def test_a_rate_is_by_what_a_window_really_holds(plain: Any, told: dict[str, Rows]) -> None:
+    """The logs end at 23,420 ms, with four records in the last window: it holds no more than that.
+    A window that is cut short on request has less time for what it holds."""
+    last = told["commits"][-1]
+    assert (last["window_start_ms"], last["records"], last["records_per_s"]) == (23_000, 4, 4.0)
+    cut, _ = collected(story().logs(plain), since_ms=14_951, until_ms=16_150, window_ms=1_000)
+    assert [(row["records"], row["records_per_s"]) for row in cut["commits"]] == [
+        (1, 20.0),
+        (10, 10.0),
+        (1, pytest.approx(1 / 0.15)),
+    ]
 
 
 def test_a_pause_and_a_death_cost_what_could_have_been_survived(told: dict[str, Rows]) -> None:

@@ -45,6 +45,16 @@ def test_a_wrong_option_is_named(quorumlog: Any) -> None:
         quorumlog.read.format("quorumlog").option("table", "lags").load(cluster()).collect()
 
 
+def test_a_wrong_path_is_told_where_it_is_named(quorumlog: Any) -> None:
+    for reader in (quorumlog.read, quorumlog.readStream):
+        with pytest.raises(Exception, match="/nope: it does not exist: name the folder of a log"):
+            reader.format("quorumlog").load("/nope")
+    with pytest.raises(Exception, match="s3a://logs/x: it is not in a file system of this machine"):
+        quorumlog.read.format("quorumlog").load([cluster(), "s3a://logs/x"])
+    found = quorumlog.read.format("quorumlog").option("missing", "report").load("/nope")
+    assert found.collect() == []
+
+
 def test_filters_skip_what_spark_would_drop(quorumlog: Any) -> None:
     name = "spark.sql.python.filterPushdown.enabled"
     reader = quorumlog.read.format("quorumlog").option("partition_bytes", "4096")

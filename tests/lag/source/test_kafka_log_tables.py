@@ -12,10 +12,13 @@ pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
 from lag.reports import brokers, clocks, epochs, lag, leadership, status, voters
 from lag.reports.clocks import parts
+from lag.reports.contradictions import Believed
+from lag.reports.quorum_log import merge
 from lag.reports.scope import scope_of
 from lag.source.options import options_of
 from lag.source.planner import plan
 from lag.source.reader import read
+from lag.source.runs import Run
 
 
 def table(name: str) -> list[dict[str, Any]]:
@@ -28,24 +31,26 @@ def table(name: str) -> list[dict[str, Any]]:
     return [row for row in rows if row.get("source", "log") == "log"]
 
 
-def spans() -> list[epochs.Span]:
-    """The part of each epoch that each replica holds."""
-    found: dict[tuple[str, int], epochs.Span] = {}
+def runs() -> list[Run]:
+    """The runs of each replica."""
+    found: dict[tuple[str, int], Run] = {}
     for row in table("batches"):
         assert row["local_append_ms"] is None
         key, at_ms = (row["replica"], row["epoch"]), row["leader_append_ms"]
-        had = found.get(key, epochs.Span(*key, row["base_offset"], 0, at_ms, at_ms))
+        had = found.get(key, Run(*key, row["base_offset"], 0, at_ms, at_ms))
         found[key] = had._replace(end=row["last_offset"] + 1, last_ms=at_ms)
     return list(found.values())
 
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, list[dict[str, Any]]]:
-    held, replicas = spans(), table("replicas")
-    quorum = epochs.quorum_epochs(held)
+    held, replicas = epochs.spans(runs()), table("replicas")
+    log = merge(Believed(tuple(runs())), replicas)
+    assert log is not None
+    quorum = epochs.quorum_epochs(log)
     led = epochs.leaders(table("epochs"), replicas, quorum)
     bounds = clocks.bounds(held, led)
-    known = parts(held, quorum, led, bounds)
+    known = parts(held, log.shared, led, bounds)
     assigned = voters.in_order(row for row in table("assignments") if row["replica"] == "3")
     records = [row for row in table("records") if row["replica"] == "3"]
     for row in records:
@@ -53,14 +58,16 @@ def told() -> dict[str, list[dict[str, Any]]]:
     started = leadership.registrations(records)
     scope = scope_of(quorum[1].first_ms, quorum[3].last_ms)
     appended_ms = {row["base_offset"]: row["leader_append_ms"] for row in table("batches")}
-    ends = lag.ends(held, known, quorum, appended_ms, scope.end_ms)
+    ends = lag.ends(held, known, log, appended_ms, scope.end_ms)
     replica_lag = lag.replica_lag([], ends, replicas, known)
     events = brokers.broker_events((row for row in records if row["broker_id"]), scope.end_ms)
     return {
         "leadership": leadership.leadership(
             quorum, leadership.Evidence(led, assigned, started, held, known)
         ),
-        "voters": voters.voters(assigned, voters.seats(assigned, replicas), {}, scope),
+        "voters": voters.voters(
+            list(zip(assigned, voters.seats(assigned, replicas), strict=True)), {}, scope
+        ),
         "replica_lag": replica_lag,
         "status": status.status(replica_lag, [], scope.end_ms),
         "broker_events": events,
@@ -77,7 +84,7 @@ def test_it_had_two_leaders_and_a_gap_at_the_kill(told: dict[str, Any]) -> None:
     assert (first["last_append_ms"], second["gap_ms"]) == (T + 570_867, 3_465)
     assert second["elections_lost"] == 1, "nobody won epoch 2"
     assert first["ended"] == "restarted"
-    assert first["facts"] == "it registered anew at offset 135, 5415 ms after the next leader began"
+    assert first["facts"] == "it registered anew at offset 135, 5.4 s after the next leader began"
     assert second["ended"] == "leading"
 
 
@@ -104,7 +111,9 @@ def test_controller_2_ends_a_record_behind(told: dict[str, Any]) -> None:
         "broker-104": (531, 16),
     }
     said = {row["replica"]: row["facts"] for row in told["status"]}
-    assert said["2"] == "it lacks 1 record, for 0 ms; it has no append times"
+    assert (
+        said["2"] == "it lacks 1 record, appended at the end of the report; it has no append times"
+    )
 
 
 def test_columns_that_need_append_times_are_unknown(told: dict[str, Any]) -> None:

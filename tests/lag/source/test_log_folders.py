@@ -86,23 +86,27 @@ def test_a_folder_without_a_log_is_reported_as_such(tmp_path: Path) -> None:
     empty.mkdir()
     text.write_text("no log")
     paths = [str(empty), str(text), str(tmp_path / "nowhere")]
-    found = handmade_logs.rows(paths[0], "problems", paths=paths)
+    found = handmade_logs.rows(paths[0], "problems", paths=paths, missing="report")
     assert [(row["path"], row["kind"]) for row in found] == [
         (str(empty), "no_log"),
-        (str(text), "foreign_file"),
+        (str(text), "no_log"),
         (str(tmp_path / "nowhere"), "no_log"),
     ]
-    assert handmade_logs.rows(paths[0], "batches", paths=paths) == []
+    assert handmade_logs.rows(paths[0], "batches", paths=paths, missing="report") == []
 
 
 def test_files_of_others_are_told_and_those_of_logs_are_not(tmp_path: Path) -> None:
     handmade_logs.write_segment(tmp_path, 0, handmade_logs.batches([2]))
-    for name in ("notes.txt", "00000000000000000000.index", ".lock", "quorum-state.tmp"):
+    ours = ("00000000000000000000.index", ".lock", "quorum-state.tmp")
+    for name in (*ours, "notes.txt", "0.log", "old.checkpoint", "0.appendtime"):
         (tmp_path / name).write_text("")
     (tmp_path / "quorum-state").write_text("{")
     found = handmade_logs.rows(tmp_path, "problems")
     assert [(Path(row["path"]).name, row["kind"]) for row in found] == [
+        ("0.appendtime", "misnamed"),
+        ("0.log", "misnamed"),
         ("notes.txt", "foreign_file"),
+        ("old.checkpoint", "misnamed"),
         ("quorum-state", "meta"),
     ]
 

@@ -1,5 +1,6 @@
 """Spark's reports on the logs in a folder, and those of the twins."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from lag.reports.logs import Logs
 from lag.reports.report import report
 from lag.reports.schemas import RESULTS
 from lag.reports.scope import Scope
+from lag.source.runs import Run
 from lag.source.schemas import TABLES
 from tests.lag.handmade_logs import rows
 from tests.lag.twins import slow_moves, slow_reading
@@ -53,7 +55,7 @@ class History:
 
     @cached_property
     def said(self) -> list[SlowRecord]:
-        return slow_reading.said(self.quorum.log)
+        return slow_reading.said(self.quorum.by(self.end_ms))
 
     @cached_property
     def partitions(self) -> dict[Key, SlowPartition]:
@@ -81,27 +83,47 @@ def collected(logs: Logs, **options: Any) -> tuple[dict[str, Rows], Scope]:
     made = report(logs, **options)
     assert made is not None, "there is a log"
     try:
-        told = {
-            table.name: [row.asDict(recursive=True) for row in made.tables[table.name].collect()]
-            for table in RESULTS
-        }
-        return told, made.scope
+        return {table.name: made.table(table.name).to_pylist() for table in RESULTS}, made.scope
     finally:
         made.release()
 
 
+OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "packs": {"json": "few", "shares": 1},
+    "walk": {"chunk_offsets": 256},
+}
+
+
 def logs_of(spark: Any, root: Path) -> Logs:
-    """The tables of the logs below `root`, and of their records the packs, as the command asks."""
+    """The tables of the logs below `root`, and of their records the packs, as the command asks.
 
-    def table(name: str, **options: Any) -> Any:
-        read = pa.Table.from_pylist(rows(root, name, **options), schema=TABLES[name].arrow())
-        return spark.createDataFrame(read)
+    Spark does not read them: its workers would take longer to start than a small log to read.
+    """
 
-    packs = table("packs", json="few", shares=1)
-    others = {name: table(name) for name in READ if name != "records"}
-    return Logs(records=packs, **others)
+    def frame(name: str, read: Rows) -> Any:
+        return spark.createDataFrame(pa.Table.from_pylist(read, schema=TABLES[name].arrow()))
+
+    def picked(name: str, picks: Any) -> Any:
+        return frame(name, rows(root, name, picks=json.dumps(picks), **OPTIONS[name]))
+
+    walked = rows(root, "walk", **OPTIONS["walk"])
+    said: dict[str, Rows] = {}
+    for row in walked:
+        if row["said"] is not None:
+            said.setdefault(row["kind"], []).append(json.loads(row["said"]))
+    packs = [row for row in walked if row["kind"] == "batches"]
+    small = ("epochs", "assignments", "replicas")
+    return Logs(
+        batches=frame("walk", packs).select("replica", "chunk", "rows"),
+        records=frame("packs", rows(root, "packs", **OPTIONS["packs"])),
+        runs=[Run(**run) for run in said.get("runs", [])],
+        indexed=[Run(**run) for run in said.get("indexed", [])],
+        damaged=frozenset(str(row["path"]) for row in said.get("problems", [])),
+        read=picked,
+        **{name: frame(name, said.get(name, [])) for name in small},
+    )
 
 
 def history(root: Path, told: tuple[dict[str, Rows], Scope]) -> History:
     """The history whose logs lie below `root`, with its reports."""
-    return History(told[0], SlowTime(*told[1]), SlowQuorum(slow_reading.replicas(root)))
+    return History(told[0], SlowTime(*told[1][:3]), SlowQuorum(slow_reading.replicas(root)))

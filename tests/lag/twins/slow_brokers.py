@@ -17,6 +17,11 @@ COUNTED: Final = {
 }
 COUNTS: Final = (*COUNTED.values(), "isr_shrinks", "isr_expands", "moves_in", "moves_out")
 
+_OF_EVENTS: Final = (
+    "state", "state_since_ms", "first_registered_ms", "last_registered_ms", "fenced_ms",
+    "longest_fenced_ms",
+)  # fmt: skip
+
 Row = dict[str, Any]
 Happened = tuple[int, str, int]
 """To which broker, what, and when."""
@@ -128,6 +133,8 @@ def brokers(events_: Sequence[Row], found: Sequence[Happened], end_ms: int) -> l
 
 
 def _told(own: Sequence[Row], end_ms: int) -> Row:
+    if not own:
+        return dict.fromkeys(_OF_EVENTS)
     registered = [row["at_ms"] for row in own if row["event"] == "registered"]
     last = own[-1]
     states = {"registered": "fenced"}
@@ -144,8 +151,8 @@ def _told(own: Sequence[Row], end_ms: int) -> Row:
     return {
         "state": states.get(last["event"], last["event"]),
         "state_since_ms": last["at_ms"],
-        "first_registered_ms": min(registered),
-        "last_registered_ms": max(registered),
+        "first_registered_ms": min(registered, default=None),
+        "last_registered_ms": max(registered, default=None),
         "fenced_ms": sum(fenced),
         "longest_fenced_ms": max(fenced, default=0),
     }

@@ -69,6 +69,15 @@ class SlowQuorum:
         known = {(each.offset, each.epoch) for each in self.log}
         return [each for each in replica.batches if (each.offset, each.epoch) in known]
 
+    def seen(self, replica: SlowReplica) -> Sequence[SlowHeld]:
+        """The batches of which it can be known when they came to it."""
+        return replica.batches
+
+    def by(self, end_ms: int) -> list[SlowHeld]:
+        """The quorum's log up to the last record that a leader had appended by then."""
+        ends = [number for number, each in enumerate(self.log, 1) if each.at_ms <= end_ms]
+        return self.log[: ends[-1] if ends else 0]
+
     def of_epoch(self, epoch: int) -> list[SlowHeld]:
         return [each for each in self.log if each.epoch == epoch]
 
@@ -83,7 +92,7 @@ class SlowQuorum:
         """By how much the clock of one can be ahead of another's, over a third replica too."""
         direct: dict[tuple[str, str], int] = {}
         for one in self.logs:
-            for each in one.batches:
+            for each in self.seen(one):
                 leader = self.log_of(self.leaders.get(each.epoch))
                 if leader is not None and leader is not one and each.here_ms is not None:
                     pair = (one.name, leader.name)
@@ -135,7 +144,7 @@ class SlowQuorum:
     def _compared(self, follower: SlowReplica, leader: SlowReplica) -> int:
         return sum(
             each.here_ms is not None and self.leaders.get(each.epoch) == leader.node_id
-            for each in follower.batches
+            for each in self.seen(follower)
         )
 
     # Lag.
@@ -165,7 +174,7 @@ class SlowQuorum:
 
     def last_append_ms(self, replica: SlowReplica) -> int | None:
         """The time of its last append with a known time."""
-        for held in reversed(replica.batches):
+        for held in reversed(self.seen(replica)):
             had_ms = self.had_ms(replica, held)
             if held.epoch in self.epochs and had_ms is not None:
                 return had_ms
@@ -182,6 +191,7 @@ class SlowQuorum:
                 "log_end": replica.batches[-1].end,
                 "last_epoch": replica.batches[-1].epoch,
                 "records_behind": behind,
+                "records_lost": 0,
                 "records_diverging": replica.batches[-1].end - shared,
                 "waits_since_ms": since[0] if behind else None,
                 "last_append_ms": self.last_append_ms(replica),
@@ -194,22 +204,48 @@ class SlowQuorum:
             behind, lag_ms = self.slow_log.lacks(replica.name, end_ms) or (None, None)
             times = [self.had_ms(replica, held) for held in self.shared(replica)]
             there = [at_ms for at_ms in times if at_ms is not None and at_ms <= end_ms]
+            diverging = self._diverging_by(replica, end_ms)
+            end = None
+            if behind is not None and diverging is not None:
+                end = (self.slow_log.end_of(replica.name, end_ms) or 0) + diverging
+            epochs = [each.epoch for each in replica.batches if end is not None and each.end <= end]
             yield {
                 **row,
+                "log_end": end,
+                "last_epoch": epochs[-1] if epochs else None,
                 "records_behind": behind,
+                "records_lost": None if behind is None else 0,
+                "records_diverging": diverging,
                 "lag_ms": lag_ms,
                 "waits_since_ms": end_ms - lag_ms if behind and lag_ms is not None else None,
                 "last_append_ms": there[-1] if there else None,
             }
 
+    def _diverging_by(self, replica: SlowReplica, end_ms: int) -> int | None:
+        """The number of its records beside the quorum's log, if all had come by then."""
+        shared = self.shared(replica)
+        others = [each for each in replica.batches if each not in shared]
+        for epoch in {each.epoch for each in others}:
+            of_epoch = [each for each in replica.batches if each.epoch == epoch]
+            leader = self.log_of(self.leaders.get(epoch)) if epoch in self.epochs else None
+            ahead_ms = 0
+            if leader not in (None, replica):
+                ahead_ms = self.certain_ms(replica.name, leader.name)
+            times = [each.here_ms - ahead_ms for each in of_epoch if each.here_ms is not None]
+            if not times or max(times) > end_ms:
+                return None
+        return sum(each.end - each.offset for each in others)
+
     # Leaders.
 
-    def leadership(self) -> list[Row]:
-        """The table `leadership`, without the sentence."""
+    def leadership(self, end_ms: int) -> list[Row]:
+        """The table `leadership` of a report that ends then, without the sentence."""
         found = []
-        for number, epoch in enumerate(self.epochs):
-            own = self.of_epoch(epoch)
-            before = self.of_epoch(self.epochs[number - 1]) if number else None
+        log = self.by(end_ms)
+        epochs = sorted({each.epoch for each in log})
+        for number, epoch in enumerate(epochs):
+            own = [each for each in log if each.epoch == epoch]
+            before = self.of_epoch(epochs[number - 1]) if number else None
             said = slow_reading.leaders(own).get(epoch)
             found.append(
                 {
@@ -223,7 +259,7 @@ class SlowQuorum:
                     "tenure_ms": own[-1].at_ms - own[0].at_ms,
                     "elections_lost": None if before is None else epoch - before[0].epoch - 1,
                     "gap_ms": None if before is None else self._gap_ms(before, own),
-                    "ended": self._ended(epoch),
+                    "ended": "leading" if epoch == epochs[-1] else self._ended(epoch),
                 }
             )
         return found
@@ -238,8 +274,6 @@ class SlowQuorum:
     def _ended(self, epoch: int) -> str:
         later = [each for each in self.log if each.epoch > epoch]
         leader = self.leaders.get(epoch)
-        if not later:
-            return "leading"
         if leader is None:
             return "unknown"
         written = [each for each in self.assignments if each.epoch == epoch]
@@ -255,7 +289,7 @@ class SlowQuorum:
         return self._seen_again(self.log_of(leader), epoch, later[0].at_ms)
 
     def _seen_again(self, own: SlowReplica | None, epoch: int, next_ms: int) -> str:
-        if own is None or all(each.here_ms is None for each in own.batches):
+        if own is None or all(each.here_ms is None for each in self.seen(own)):
             return "unknown"
         later = [each for each in self.shared(own) if each.epoch > epoch]
         if not later:
@@ -274,8 +308,10 @@ class SlowQuorum:
     def voters(self, time: SlowTime) -> list[Row]:
         """The table `voters`."""
         found = []
-        for number, each in enumerate(self.assignments):
-            later = self.assignments[number + 1 :]
+        end = self.by(time.end_ms)[-1].end
+        assignments = [each for each in self.assignments if each.offset < end]
+        for number, each in enumerate(assignments):
+            later = assignments[number + 1 :]
             until_ms = later[0].at_ms if later else max(time.end_ms, each.at_ms)
             found.append(
                 {
@@ -332,15 +368,15 @@ class SlowQuorum:
     def status(self, time: SlowTime, ends: Iterable[Row]) -> list[Row]:
         """The table `status`, without the sentence; of where logs end as `ends` say."""
         found = []
+        roles = self._roles(time.end_ms)
         for row in ends:
-            if row["records_behind"] is None:
-                continue
             lacks = [self.slow_log.lacks(row["replica"], end) for _, end in time.windows[-10:]]
             lags = [lack[1] for lack in lacks if lack is not None]
             rule, is_ = rule_of(row, lags, time.end_ms)
             found.append(
                 {
                     "replica": row["replica"],
+                    "role": roles[row["replica"]],
                     "status": is_,
                     "rule": rule,
                     "since_ms": row["waits_since_ms"],
@@ -350,16 +386,32 @@ class SlowQuorum:
             )
         return found
 
+    def _roles(self, end_ms: int) -> dict[str, str | None]:
+        """The role of each at the end, by the last voters that the log has by then."""
+        end = self.by(end_ms)[-1].end
+        last = [each for each in self.assignments if each.offset < end][-1:]
+        sit = [self._seat(voter) for each in last for voter in each.current]
+        said = {each.name: "voter" if each.name in sit else "observer" for each in self.logs}
+        return said | {each.name: None for each in self.logs if each.node_id is None}
+
 
 def rule_of(row: Row, lags: Sequence[int], end_ms: int) -> tuple[str, str]:
     """The first rule that fires, and what the replica is then."""
+    if row["records_behind"] is None:
+        return "unknown", "UNKNOWN"
+    return _rule_of(row, lags, end_ms)
+
+
+def _rule_of(row: Row, lags: Sequence[int], end_ms: int) -> tuple[str, str]:
     waits_ms, last_ms = row["lag_ms"] or 0, row["last_append_ms"]
-    if row["records_behind"] == 0 and row["records_diverging"] == 0:
+    if row["records_behind"] == 0 and not row["records_diverging"]:
         return "caught_up", "OK"
     if last_ms is not None and waits_ms >= STOPPED_MS and end_ms - last_ms >= STOPPED_MS:
         return "silent", "STOPPED"
-    if row["records_diverging"] > 0:
+    if row["records_diverging"]:
         return "diverging", "ERR"
+    if row["records_lost"] > 0:
+        return "damaged", "ERR"
     if last_ms is None and waits_ms >= STOPPED_MS:
         return "short_log", "STOPPED"
     if last_ms is None:

@@ -42,6 +42,21 @@ class SlowReplica:
     node_id: int | None
     directory: str | None
     batches: Sequence[SlowHeld]
+    lost: Sequence[SlowHeld] = ()
+    """What it held before its files were hurt."""
+    indexed: Sequence[SlowHeld] = ()
+    """Of that what its indexes of append times tell, if all its segments are gone."""
+
+
+@dataclass(frozen=True)
+class SlowHole:
+    """Offsets of the quorum's log that no copy has."""
+
+    first: int
+    end: int
+    before_ms: int | None
+    after_ms: int | None
+    may_hide_election: bool
 
 
 @dataclass(frozen=True)

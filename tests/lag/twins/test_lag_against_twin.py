@@ -11,7 +11,9 @@ pytest.importorskip("pyspark", reason="the extra spark is not installed")
 from lag.reports import clocks, commits, epochs, lag, lag_samples, voters
 from lag.reports.arrivals import arrivals
 from lag.reports.clocks import parts
-from lag.reports.logs import rows_of, spans
+from lag.reports.contradictions import Believed
+from lag.reports.logs import rows_of, runs
+from lag.reports.quorum_log import merge
 from lag.reports.scope import scope_of
 from tests.lag.handmade_tables import MadeTables
 from tests.lag.twins.slow_lag import SlowBatch, SlowLog
@@ -75,17 +77,18 @@ def test_spark_says_what_the_definition_says(
 ) -> None:
     log = lived(steps, dead_after)
     tables = made(log).logs(spark)
-    held = spans(tables.batches)
-    quorum = epochs.quorum_epochs(held)
-    replicas = rows_of(tables.replicas, "replica", "node_id", "directory_id")
-    led = epochs.leaders(rows_of(tables.epochs, "epoch", "leader", "voters"), replicas, quorum)
-    known = parts(held, quorum, led, clocks.bounds(held, led))
+    replicas = rows_of(tables.replicas, "replica", "node_id", "directory_id", "path", "snapshots")
+    found = runs(tables.batches)
+    merged = merge(Believed(tuple(found)), replicas)
+    assert merged is not None
+    held = epochs.spans(found)
+    elected = rows_of(tables.epochs, "epoch", "leader", "voters", "start_offset")
+    led = epochs.leaders(elected, replicas, epochs.quorum_epochs(merged))
+    known = parts(held, merged.shared, led, clocks.bounds(held, led))
     came = arrivals(tables.batches, known)
     times = [at for each in log.batches for at in each.came.values() if at is not None]
     scope = scope_of(1_000, max([*times, log.batches[-1].at_ms]), window_ms=WINDOW_MS)
-    best = epochs.best_copy(held)
-    assert best is not None
-    measured = lag_samples.measured(lag_samples.counts(came, best, scope), scope)
+    measured = lag_samples.measured(lag_samples.counts(came, merged.pieces, scope), {}, scope)
     for row in lag.replication_lag(measured, known, scope):
         name, after_ms, to_ms = row["replica"], row["window_start_ms"], row["window_end_ms"]
         samples = range(after_ms + scope.step_ms, to_ms + 1, scope.step_ms)
@@ -96,8 +99,8 @@ def test_spark_says_what_the_definition_says(
         assert (row["records_behind"], row["lag_ms"]) == (lack or (None, None)), row
     assignment = {"offset": 0, "append_ms": 0, "current": list(NAMES[:3])}
     (seats,) = voters.seats([assignment], replicas)
-    found = {row["window_end_ms"]: row for row in commits.commits(came, seats, scope)}
-    for to_ms, row in found.items():
+    told = {row["window_end_ms"]: row for row in commits.commits(came, seats, scope)}
+    for to_ms, row in told.items():
         took = log.majorities(NAMES[:3], row["window_start_ms"], to_ms)
         assert (row["majority_known"], row["majority_max_ms"]) == (
             len(took),

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lag.watch.display import cells
 from lag.watch.positions import RATE_MS, REMEMBERED_MAX, Positions, status
 
 
@@ -29,6 +30,13 @@ def test_a_replica_waits_since_the_leader_had_what_it_lacks() -> None:
     assert (second.behind, second.lag_ms, second.status) == (5, 1_500, "WARN")
     assert made.at(5_000)[1].status == "STALLED"
     assert made.at(20_000)[1].status == "STOPPED"
+
+
+def test_a_lag_of_batches_without_times_is_unknown() -> None:
+    first, second = standings(end("1", 10, 900), end("2", 5, 450), appended=[]).at(2_000)
+    assert (first.lag_ms, first.status) == (0, "OK")
+    assert (second.behind, second.lag_ms, second.status) == (5, None, "UNKNOWN")
+    assert cells(second)[5] == "unknown"
 
 
 def test_a_replica_that_catches_up_is_well_again() -> None:
