@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from quorum import log_levels, process_log
+from quorum.allocator import give_back_freed_memory
 from quorum.core.committed_history import CommittedHistoryLost
 from quorum.log.errors import StorageError
 from quorum.log_events import LogEvent
@@ -54,6 +55,7 @@ def run_process(
         # The assertions guard safety, and `python -O` removes them.
         sys.stderr.write("metaquorum does not run under python -O: its assertions must hold\n")
         return 1
+    give_back_freed_memory()
     log = log or LogConfig()
     handler = process_log.handler(log.format)
     logging.basicConfig(level=logging.INFO, handlers=[handler])
