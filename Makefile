@@ -23,9 +23,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 KEPT := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode
 PYTHON_M := $(KEPT) $(BIN)/python -m
 PYTEST := $(PYTHON_M) pytest
-# Two processes more than there are cores, because many tests wait for processes that they started;
+# Three processes more than there are cores, because many tests wait for processes that they started;
 # tests/conftest.py says which tests stay in one of them, and which begin.
-WORKERS ?= $(shell "$(BIN)/python" -c 'import os; print(min(8, len(os.sched_getaffinity(0)) + 2))')
+WORKERS ?= $(shell "$(BIN)/python" -c 'import os; print(min(9, len(os.sched_getaffinity(0)) + 3))')
 SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # In development mode Python reports what it otherwise forgives: unclosed files, unawaited tasks.
 # Its debug allocator, which checks C code, would cost a tenth of the time.

@@ -123,6 +123,7 @@ def test_logs_that_cannot_be_read_are_explained_in_one_sentence(tmp_path: Path) 
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_the_text_of_a_dump_beside_sound_logs_is_listed_and_no_fault(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     dump = copy_of(logs, 1) / LOG / "00000000000000000000.log.txt"
@@ -135,6 +136,7 @@ def test_the_text_of_a_dump_beside_sound_logs_is_listed_and_no_fault(tmp_path: P
     assert kinds(made["problems"], logs) == {("controller-1", "foreign_file")}
 
 
+@pytest.mark.long
 def test_a_check_of_which_nothing_is_known_fails_and_says_why(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     copy_of(logs, 1)

@@ -7,10 +7,11 @@ things begin, unless it has been met before; so the shortest history that goes w
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import permutations
+from itertools import permutations, product
 from typing import Final, NamedTuple
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from statemachine import commands
 from statemachine.commands import AlterReassignments, Command, Decision, Reassignment
@@ -32,6 +33,8 @@ TARGETS: Final = tuple(each for size in BROKERS for each in permutations(BROKERS
 MIN_ISR: Final = 2
 STATES: Final = 2_500
 """From which everything is tried: histories of up to six things, most of them of five."""
+
+_NAMES: Final = (("isr", "elr"), ("min-isr", "all-target"), ("whole", "steps"))
 
 Log = tuple[kafka_records.Record, ...]
 
@@ -79,9 +82,17 @@ class Happened(NamedTuple):
         return State((*shape, *rest), self.live, self.complete)
 
 
-@pytest.mark.parametrize("at_once", [None, "1"], ids=["whole", "steps"])
-@pytest.mark.parametrize("rule", ["min-isr", "all-target"])
-@pytest.mark.parametrize("elr", [False, True], ids=["isr", "elr"])
+def _chosen() -> Iterator[ParameterSet]:
+    """All combinations; half of them have every pair of choices, and the others are `long`."""
+    for places in product((0, 1), repeat=3):
+        names = [pair[place] for pair, place in zip(_NAMES, places, strict=True)]
+        elr, rule, way = names
+        marks = [pytest.mark.long] if sum(places) % 2 else []
+        at_once = "1" if way == "steps" else None
+        yield pytest.param(elr == "elr", rule, at_once, id="-".join(names), marks=marks)
+
+
+@pytest.mark.parametrize(("elr", "rule", "at_once"), [*_chosen()])
 def test_no_short_history_gives_up_what_was_acknowledged(
     elr: bool, rule: str, at_once: str | None
 ) -> None:

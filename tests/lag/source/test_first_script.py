@@ -36,6 +36,7 @@ def run(script: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_workers_without_the_libraries_are_told_from_the_driver(tmp_path: Path) -> None:
     """As in a virtual environment that is not activated: workers run the python3 of the PATH."""

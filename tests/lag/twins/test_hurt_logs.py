@@ -95,6 +95,7 @@ def test_a_report_of_hurt_logs_says_nothing_false(plain: Any, number: int, tmp_p
     assert found == [], case.hurt.deeds
 
 
+@pytest.mark.long
 @pytest.mark.thorough
 def test_a_replica_without_a_segment_keeps_its_history_by_its_index(
     plain: Any, tmp_path: Path
