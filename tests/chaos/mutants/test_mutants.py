@@ -19,6 +19,8 @@ pytestmark = pytest.mark.interpreted
 
 SEEDS = 20
 """The number of seeds to try, from the one that caught the mutant before: minutes in all."""
+EVERY = 3
+"""One in so many is planted in the ordinary suite, and all of them in `make long`."""
 DOCUMENT = ROOT / "docs" / "mutants.md"
 PAGE = ROOT / "docs" / "chaos.md"
 
@@ -69,7 +71,14 @@ def test_a_seed_that_must_fail_does_fail(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        pytest.param(each, marks=[] if place % EVERY == 0 else [pytest.mark.long])
+        for place, each in enumerate(MUTANTS)
+    ],
+    ids=str,
+)
 def test_a_mutant_is_caught(mutant: Mutant, forking: ForkServer) -> None:
     caught = found(forking, mutant, SEEDS)
     assert caught["seed"] is not None, caught["said"]
