@@ -24,8 +24,7 @@ _M_ARENA_MAX: Final = -8
 def give_back_freed_memory() -> None:
     """Set the limits; called once at the start of a process.
 
-    Where the environment sets limits of malloc, or the C library is none with `mallopt`, nothing
-    changes.
+    Nothing changes if the environment sets limits of malloc, or if the C library has no `mallopt`.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None or any(each.startswith("MALLOC_") for each in os.environ):

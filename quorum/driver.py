@@ -30,7 +30,7 @@ FAREWELL_SECONDS_MAX: Final = 0.3
 """The time for which a stopping node waits until the others know that it resigns."""
 
 OBSERVER_SILENCE_MS: Final = 300_000
-"""An observer that has not fetched for this long follows the log no more; Kafka has the same."""
+"""An observer that has not fetched for this long no longer follows the log, as in Kafka."""
 
 T = TypeVar("T")
 
@@ -138,7 +138,7 @@ class Quorum:
 
     @property
     def observers(self) -> tuple[ReplicaId, ...]:
-        """The observers that follow the log, if this node leads; those of a new leader may lack."""
+        """The observers that follow the log, if this node leads; a new leader may not know all."""
         since_ms = self.now_ms - OBSERVER_SILENCE_MS
         replicas = self.node.replicas()
         return tuple(
