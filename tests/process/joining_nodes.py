@@ -140,10 +140,18 @@ class Nodes:
         except TimeoutError:
             raise AssertionError(f"node {node} never said {words!r}") from None
 
-    def cluster_id(self, node: int) -> str | None:
-        """The cluster that the node's folder names."""
-        meta = look(self.data(node))
-        return None if meta is None else meta.cluster_id
+    async def cluster_id(self, node: int) -> str:
+        """The cluster that the node's folder names, as soon as it names one.
+
+        A node that has begun to fetch may be about to write it.
+        """
+        try:
+            async with asyncio.timeout(WITHIN_SECONDS):
+                while (meta := look(self.data(node))) is None or meta.cluster_id is None:
+                    await nap()
+        except TimeoutError:
+            raise AssertionError(f"the folder of node {node} never named a cluster") from None
+        return meta.cluster_id
 
     def _client(self, node: int) -> AdminClient:
         return AdminClient([self.address(node)], is_controller=True, timeout_ms=ASK_MS)

@@ -41,8 +41,7 @@ async def test_one_node_founds_a_cluster_and_others_join_it_by_starting(tmp_path
         assert [each.id for each in quorum.voters] == [0]
         assert {each.id for each in quorum.observers} == {4, 5}
         # The first leader has made the cluster's id; who joined has learned and kept it.
-        made = nodes.cluster_id(0)
-        assert made is not None
+        made = await nodes.cluster_id(0)
         uuid_from_text(made)
         await nodes.until_said(4, f"This node belongs to cluster {made}")
         await nodes.until_said(5, f"This node belongs to cluster {made}")
@@ -136,7 +135,7 @@ async def test_a_founder_that_lost_its_folder_founds_no_second_cluster(tmp_path:
         await nodes.start(0, quorum_voters="0")
         await nodes.start(4, bootstrap_servers=str(nodes.address(0)))
         await nodes.until(lambda: nodes.quorum(0), have_fetched(0, 4))
-        cluster_id = nodes.cluster_id(4)
+        cluster_id = await nodes.cluster_id(4)
         await nodes.kill(0)
         nodes.data(0).rename(tmp_path / "lost")
         await nodes.start(0, quorum_voters="0", bootstrap_servers=str(nodes.address(4)))
@@ -161,4 +160,4 @@ async def test_a_broker_needs_no_more_than_a_server_to_ask(tmp_path: Path) -> No
             lambda: nodes.whereabouts(101),
             lambda found: {each.replica_id for each in found.brokers} >= {0, 4},
         )
-        assert found.cluster_id == nodes.cluster_id(0) == nodes.cluster_id(101)
+        assert found.cluster_id == await nodes.cluster_id(0) == await nodes.cluster_id(101)
