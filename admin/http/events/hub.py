@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
+from time import thread_time
 from typing import Final
 
 from aiohttp import web
@@ -33,10 +34,10 @@ logger = logging.getLogger("http")
 
 PAUSE_SECONDS: Final = 0.25
 """Between two samples of a resource: a person sees no more than four a second."""
-WRITES_PER_SECOND_MAX: Final = 400
-"""Events of all streams of a node. A write takes some 40 µs, most of it in the kernel, and commits
-need the same thread. So with more than 100 streams the pause is longer: 1.25 s with 500, five
-seconds with 2,000."""
+WRITING_SHARE_MAX: Final = 0.02
+"""The part of a thread's time that writing events may take, since commits need the same thread. A
+write takes some 40 µs, most of it in the kernel, so with more than 125 streams the pause is longer:
+a second with 500, four with 2,000, and more on a slower machine."""
 WRITES_AT_ONCE_MAX: Final = 50
 """Events in one turn of the event loop: two milliseconds."""
 REPORT_SECONDS: Final = 1.0
@@ -145,8 +146,8 @@ class EventHub:
                 except NotActive:
                     # It replays its log, or has just lost the lead; watchers get a heartbeat.
                     logger.debug("no sample of %s", watched.resource.path)
-                await self._write_all(watched)
-                await asyncio.sleep(max(PAUSE_SECONDS, self.streams / WRITES_PER_SECOND_MAX))
+                spent = await self._write_all(watched)
+                await asyncio.sleep(pause_after(spent, len(self._watched)))
         except Exception:
             logger.exception(
                 "failed to read %s for its streams",
@@ -157,14 +158,20 @@ class EventHub:
         finally:
             self._watched.pop((watched.resource.path, watched.move_id), None)
 
-    async def _write_all(self, watched: _Watched) -> None:
-        """Write to all watchers, and let commits go on meanwhile."""
+    async def _write_all(self, watched: _Watched) -> float:
+        """Write to all watchers, and let commits go on meanwhile.
+
+        Returns the seconds of processor time that it took.
+        """
         watchers = tuple(watched.watchers)
+        spent = 0.0
         for start in range(0, len(watchers), WRITES_AT_ONCE_MAX):
-            now = _now()
+            now, began = _now(), thread_time()
             for watcher in watchers[start : start + WRITES_AT_ONCE_MAX]:
                 self._write(watched, watcher, now)
+            spent += thread_time() - began
             await asyncio.sleep(0)
+        return spent
 
     async def _report(self) -> None:
         """Ask the leader what it knows, as long as somebody watches anything."""
@@ -255,6 +262,11 @@ class EventHub:
     def _end_all(self, watched: _Watched, reason: str) -> None:
         for watcher in tuple(watched.watchers):
             _end(watcher, reason)
+
+
+def pause_after(spent_seconds: float, resources: int) -> float:
+    """Return the seconds until the next sample of one of so many watched resources."""
+    return max(PAUSE_SECONDS, spent_seconds * resources / WRITING_SHARE_MAX)
 
 
 def _end(watcher: Watcher, reason: str) -> None:

@@ -1,6 +1,7 @@
 """Event streams of running controllers: resumed on any of them, shared, and bounded."""
 
 import asyncio
+import itertools
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -179,6 +180,32 @@ async def test_a_client_that_does_not_read_is_cut_off_and_holds_up_nobody(
                 await quick.until("brokers", node.controller.committed)
                 cordoned = not cordoned
             assert http.hub.streams == 1
+
+
+async def test_writing_events_has_a_share_of_the_time_on_a_slow_machine_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processor's clock shows half a second for each write, so the next one is far off."""
+    assert hub.pause_after(0.002, 1) == hub.PAUSE_SECONDS
+    assert hub.pause_after(0.04, 1) == pytest.approx(2.0)
+    assert hub.pause_after(0.04, 3) == pytest.approx(6.0)
+    clock = itertools.count(step=0.5)
+    monkeypatch.setattr(hub, "thread_time", lambda: next(clock))
+    pauses = []
+    planned = hub.pause_after
+
+    def pause_after(spent_seconds: float, resources: int) -> float:
+        pauses.append(planned(spent_seconds, resources))
+        return 0.0
+
+    monkeypatch.setattr(hub, "pause_after", pause_after)
+    async with (
+        a_controller(tmp_path) as node,
+        listening(node) as http,
+        watching(http, "/v1/brokers") as stream,
+    ):
+        await stream.until("brokers", await cordon(node, 101))
+    assert set(pauses) == {0.5 / hub.WRITING_SHARE_MAX}
 
 
 async def test_tokens_are_needed_for_streams_too_and_checked_again(
