@@ -5,6 +5,7 @@ virtual environment, Kafka from Maven into the cache that `metaquorum local --ka
 program for a slower fsync is compiled from slow_fsync.c in this folder.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -73,9 +74,17 @@ def slow_fsync() -> Path:
 
 def run(command: Sequence[str], what: str, folder: Path) -> None:
     """Run a command in this folder, silently and within `SECONDS_MAX`; raises `RunFailed`."""
+    # Settings of this Python are not for another one: a setup.py may import what lies beside it.
+    environ = {name: each for name, each in os.environ.items() if not name.startswith("PYTHON")}
     try:
         ran = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+            command,
+            cwd=folder,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RunFailed(f"{what} is not available: {error}") from None

@@ -1,6 +1,7 @@
 """The client for etcd's protocol, and the table beside other replicated logs."""
 
 import asyncio
+import sys
 from pathlib import Path
 from uuid import UUID
 
@@ -8,6 +9,7 @@ import pytest
 
 from bench.beside_others import without_kafka
 from bench.isr_connection import Claim
+from bench.peers.downloads import run
 from bench.peers.etcd_connection import (
     PREFACE,
     EtcdConnection,
@@ -183,3 +185,13 @@ def test_the_records_of_each_partition_in_a_log_are_counted(tmp_path: Path) -> N
 
 def test_every_figure_has_a_step_that_measures_it() -> None:
     assert {figure.step for figure in FIGURES.values()} == set(STEPS) == set(MEASURED)
+
+
+def test_an_installation_has_none_of_the_settings_of_this_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With PYTHONSAFEPATH, the setup.py of PySyncObj does not find the package beside it."""
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    (tmp_path / "beside.py").write_text("")
+    (tmp_path / "setup.py").write_text("import beside")
+    run([sys.executable, "setup.py"], "the package", tmp_path)
