@@ -16,7 +16,7 @@ from quorum.core.effects import ReadRefusal
 from quorum.core.events import LeaderUnreachable
 from quorum.core.messages import ChangeResponse, TransferRequest, VoterRequest
 from quorum.core.node import QuorumNode
-from quorum.core.roles import Candidate, Prospective
+from quorum.core.roles import Candidate, Leader, Prospective
 from quorum.core.vocabulary import Offset, ReplicaId, Snapshot
 from quorum.histogram import DISK_SECONDS, ELECTION_SECONDS, Histogram, NativeHistogram
 from quorum.log.disk_thread import DiskThread
@@ -137,9 +137,16 @@ class Quorum:
         return self._wall_clock() - self._clock()
 
     @property
-    def observers(self) -> tuple[ReplicaId, ...]:
-        """The observers that follow the log, if this node leads; a new leader may not know all."""
+    def observers(self) -> tuple[ReplicaId, ...] | None:
+        """The observers that follow the log, or None if this node cannot know all of them.
+
+        A new leader learns of each at its first fetch, so it knows none to be gone before it has
+        led for `OBSERVER_SILENCE_MS`.
+        """
         since_ms = self.now_ms - OBSERVER_SILENCE_MS
+        role = self.node.role
+        if not isinstance(role, Leader) or role.since_ms > since_ms:
+            return None
         replicas = self.node.replicas()
         return tuple(
             [each.replica.id for each in replicas if not each.voter and each.is_live(since_ms)]

@@ -188,7 +188,8 @@ def _support_refusal(image: Image, command: UpdateFeatures, update: FeatureUpdat
     """Return the refusal for the first node that is not known to support the level, or None.
 
     Kafka asks it of every controller that ever registered, and none can be unregistered. A retired
-    one must not block upgrades for ever, so here it counts only while it follows the log.
+    one must not block upgrades for ever, so here it counts only while it follows the log, or while
+    a new leader cannot know that it does not.
     """
     name, level = update.name, update.level
     local = f"Local controller {command.controller_id}"
@@ -199,12 +200,15 @@ def _support_refusal(image: Image, command: UpdateFeatures, update: FeatureUpdat
         reason = _unsupported(f"Broker {broker.broker_id}", broker.features, name, level)
         if reason is not None:
             return reason
-    observers = image.controllers.keys() & command.observers
+    registered = image.controllers.keys()
+    observers = registered if command.observers is None else registered & command.observers
     for id in sorted({*command.voters, *observers} - {command.controller_id}):
         controller = image.controllers.get(id)
         if controller is None:
             return f"controller {id} has not registered, and may not support this feature"
         reason = _unsupported(f"Controller {id}", controller.features, name, level)
+        if reason is not None and id not in command.voters and command.observers is None:
+            reason += "; the leader is new, and cannot know yet whether this observer is gone"
         if reason is not None:
             return reason
     return None

@@ -529,8 +529,9 @@ class UpdateFeatures(Command, frozen=True, kw_only=True, gc=False):
     """The active controller, which decides."""
     voters: tuple[int, ...]
     """The controllers that must have registered and support the levels."""
-    observers: tuple[int, ...] = ()
-    """Those of them that have registered as controllers must support the levels too."""
+    observers: tuple[int, ...] | None = None
+    """Those of them that have registered as controllers must support the levels too. None: a new
+    leader does not know yet who follows the log, so every registered controller must."""
     kraft_version: int = 0
     """The level of kraft.version, which is in no metadata record."""
     default_min_isr: int = 1

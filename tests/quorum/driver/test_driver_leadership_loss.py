@@ -4,6 +4,7 @@ import asyncio
 
 from quorum.core.messages import EndQuorumEpochRequest, FetchRequest
 from quorum.core.vocabulary import Offset
+from quorum.driver import OBSERVER_SILENCE_MS
 from tests.quorum.driver.in_memory_rpc import Letter
 from tests.quorum.driver.replicas import HASTY, NOBODY, PATIENT, Replica, Trio, vote
 
@@ -237,3 +238,13 @@ async def replaced_with_a_tail(trio: Trio, old: Replica, value: bytes) -> Replic
     old.quorum.replica.propose([value])
     await trio.until(lambda: old.log.durable == 2)
     return await deposed(trio, old)
+
+
+async def test_a_new_leader_does_not_say_who_has_gone_before_it_can_know() -> None:
+    async with Trio() as trio:
+        leader = await trio.leader()
+        assert trio[2].quorum.observers is None
+        leader.skip(OBSERVER_SILENCE_MS - 60_000)
+        assert leader.quorum.observers is None
+        leader.skip(70_000)
+        assert leader.quorum.observers == ()
