@@ -16,6 +16,9 @@ FREE_AT_TOP_BYTES_MAX: Final = 4 * 1024 * 1024
 """The free memory at the end of a heap that is kept."""
 HEAPS_MAX: Final = 2
 
+_VARIABLES: Final = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_ARENA_MAX")
+"""The variables of the environment that set these limits, beside `GLIBC_TUNABLES`."""
+
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
@@ -24,10 +27,11 @@ _M_ARENA_MAX: Final = -8
 def give_back_freed_memory() -> None:
     """Set the limits; called once at the start of a process.
 
-    Nothing changes if the environment sets limits of malloc, or if the C library has no `mallopt`.
+    Nothing changes if the environment sets one of them, or if the C library has no `mallopt`.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None or any(each.startswith("MALLOC_") for each in os.environ):
+    is_set = any(each in os.environ for each in _VARIABLES)
+    if mallopt is None or is_set or "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", ""):
         return
     mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES_MIN)
     mallopt(_M_TRIM_THRESHOLD, FREE_AT_TOP_BYTES_MAX)

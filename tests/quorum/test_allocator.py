@@ -36,7 +36,8 @@ print(resident_pages() - before)
 
 def left_over_mib(**variables: str) -> float:
     """The memory that a process keeps of what it has freed."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    limits = ("MALLOC_", "GLIBC_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(limits)}
     done = subprocess.run(
         [sys.executable, "-c", LEFT_OVER],
         cwd=ROOT,
@@ -59,4 +60,12 @@ def test_freed_blocks_are_given_back() -> None:
 
 def test_limits_of_the_environment_hold() -> None:
     # As high as the C library allows: no block is mapped by itself.
-    assert left_over_mib(MALLOC_MMAP_THRESHOLD_=str(32 * MIB)) > BLOCKS * BLOCK_MIB / 2
+    for limit in (
+        {"MALLOC_MMAP_THRESHOLD_": str(32 * MIB)},
+        {"GLIBC_TUNABLES": f"glibc.malloc.mmap_threshold={32 * MIB}"},
+    ):
+        assert left_over_mib(**limit) > BLOCKS * BLOCK_MIB / 2
+
+
+def test_another_variable_of_malloc_is_no_limit() -> None:
+    assert left_over_mib(MALLOC_PERTURB_="7") < BLOCK_MIB
