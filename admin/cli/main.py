@@ -13,6 +13,7 @@ from typing import Final
 import click
 from click.exceptions import NoSuchCommand
 
+from admin.cli.late_imports import nothing_collected
 from admin.cli.version import version_option
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -89,7 +90,9 @@ def load(name: str) -> click.Command:
     """The command `name` of the table."""
     place, _ = COMMANDS[name]
     module, _, attribute = place.partition(":")
-    command = getattr(importlib.import_module(f"{__package__}.{module}"), attribute or "command")
+    with nothing_collected():
+        imported = importlib.import_module(f"{__package__}.{module}")
+    command = getattr(imported, attribute or "command")
     assert isinstance(command, click.Command)
     from admin.cli.examples import attach
 

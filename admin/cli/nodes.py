@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from admin.cli.late_imports import nothing_collected
 from admin.cli.options import DURATION, BadInput, Exit, command_line, is_given, say, write
 
 if TYPE_CHECKING:
@@ -51,10 +52,12 @@ def start(
     except InvalidSetting as error:
         raise BadInput(str(error)) from None
     if isinstance(config, Config):
-        from admin.daemon import main as run_controller
+        with nothing_collected():
+            from admin.daemon import main as run_controller
 
         ctx.exit(run_controller(config))
-    from admin.broker_daemon import main as run_broker
+    with nothing_collected():
+        from admin.broker_daemon import main as run_broker
 
     ctx.exit(run_broker(config))
 

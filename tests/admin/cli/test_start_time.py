@@ -1,11 +1,14 @@
 """A command line starts quickly because it imports late."""
 
+import gc
+import importlib
 import subprocess
 import sys
 from typing import Final
 
 import pytest
 
+from admin.cli.late_imports import nothing_collected
 from tests.support.tree import ROOT
 
 HEAVY: Final = ("kio", "aiohttp", "asyncio", "msgspec", "rich", "pyroaring", "crc32c", "orjson")
@@ -35,3 +38,12 @@ def test_no_heavy_library_is_imported_before_a_command_runs(code: str) -> None:
     found = imported(code)
     assert "click" in found
     assert not found & set(HEAVY)
+
+
+def test_nothing_is_collected_during_an_import_and_everything_after_it() -> None:
+    assert gc.isenabled()
+    with nothing_collected():
+        assert not gc.isenabled()
+    with pytest.raises(ModuleNotFoundError), nothing_collected():
+        importlib.import_module("admin.cli.no_such_module")
+    assert gc.isenabled()
