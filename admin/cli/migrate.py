@@ -301,8 +301,11 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
     contents = await cluster.contents(quorum)
     kafka_settings: Mapping[str, str | None] = {}
     problem = None
+    our_settings: Mapping[int, Mapping[str, str]] = {}
+    our_problems: Mapping[int, str] = {}
     if into is Kind.OURS:
         kafka_settings, problem = await cluster.kafka_settings(quorum)
+        our_settings, our_problems = await cluster.our_settings()
     return Look(
         into=into,
         quorum=quorum,
@@ -314,7 +317,8 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
         running_moves=await cluster.running_moves(quorum),
         kafka_settings=kafka_settings,
         kafka_settings_problem=problem,
-        our_settings=await cluster.our_settings() if into is Kind.OURS else {},
+        our_settings=our_settings,
+        our_settings_problems=our_problems,
     )
 
 
@@ -329,8 +333,8 @@ async def _move(cluster: "Cluster", into: Any, rolled: tuple[int, ...], within_m
         write(plan_text(look, found, command=command_line()))
         return Exit.NOT_FINISHED
 
-    async def obstacle() -> "Finding | None":
-        return rules.obstacle(await _look(cluster, into, rolled))
+    async def obstacle(id: int) -> "Finding | None":
+        return rules.obstacle(await _look(cluster, into, rolled), id)
 
     step = await change_voters(
         cluster,
