@@ -5,6 +5,7 @@ records of the new epoch at its end, and a vote for the one that opened it. So n
 elected, in an epoch before it, and none needs the voters of before.
 """
 
+import errno
 import os
 import random
 import shutil
@@ -24,6 +25,7 @@ from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.segment import segment_base
 from quorum.log.segmented_log import SegmentedLog
 from quorum.persistent_state import LOG_FOLDER
+from quorum.ports import DiskFull, LogFailure
 from quorum.records.control import (
     ControlType,
     LeaderChange,
@@ -83,13 +85,26 @@ def open_epoch(
         )
     else:
         batch = encode_leader_change(change, voters, cluster_id, timestamp_ms=now_ms)
-    log = SegmentedLog(log_folder)
-    try:
-        stamp(batch, log.end.offset, new.epoch)
-        log.append(batch)
-    finally:
-        log.close()
+    with failures_of_disk(log_folder):
+        log = SegmentedLog(log_folder)
+        try:
+            stamp(batch, log.end.offset, new.epoch)
+            log.append(batch)
+            # `close` would drop the batch on a full disk, and say nothing.
+            log.commit()
+        finally:
+            log.close()
     (log_folder / LOCK_NAME).unlink(missing_ok=True)
+
+
+@contextmanager
+def failures_of_disk(folder: Path) -> Iterator[None]:
+    """Turn a failure of the disk below a log into an `OSError`, which the commands report."""
+    try:
+        yield
+    except LogFailure as error:
+        code = errno.ENOSPC if isinstance(error, DiskFull) else errno.EIO
+        raise OSError(code, os.strerror(code), str(folder)) from error
 
 
 class FolderBusy(Exception):
@@ -153,8 +168,9 @@ def new_identity(data: Path, node_id: ReplicaId, cluster_id: str) -> ReplicaKey:
 
 
 def write_election(log_folder: Path, election: ElectionState, cluster_id: str) -> None:
-    """Write the election state beside a log, durably."""
-    QuorumStateFile(log_folder, cluster_id=cluster_id).write(election)
+    """Write the election state beside a log, durably; raises `OSError`."""
+    with failures_of_disk(log_folder):
+        QuorumStateFile(log_folder, cluster_id=cluster_id).write(election)
 
 
 def log_folder_of(data: Path) -> Path:

@@ -13,7 +13,7 @@ from typing import Final
 from admin.settings import Role
 from admin.tools.adopt.plan import NewController, Plan
 from admin.tools.adopt.source import AdoptError
-from admin.tools.founding import NewEpoch, copy_log, is_log, open_epoch
+from admin.tools.founding import NewEpoch, copy_log, is_log, open_epoch, write_election
 from admin.tools.local_plan import SETTINGS_FILE, NodePlan, as_properties, node_settings
 from quorum.log.filesystem import LOCK_NAME, make_folder, replace_file, sync_folder
 from quorum.log.quorum_state import QuorumStateFile
@@ -88,7 +88,7 @@ def _make(plan: Plan, new: NewController, made: Path, final: Path) -> None:
         _replace_log(plan, data / LOG_FOLDER)
     elections = QuorumStateFile(data / LOG_FOLDER, cluster_id=plan.cluster_id)
     if elections.read() != new.election:
-        elections.write(new.election)
+        write_election(data / LOG_FOLDER, new.election, plan.cluster_id)
     replace_file(made / SETTINGS_FILE, _settings(plan, new, final / DATA).encode())
     for each in (data / LOG_FOLDER, data, made):
         sync_folder(each)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from admin.backup.log_summary import LogSummary
-from admin.tools.founding import COPIED_BYTES, copy_log
+from admin.tools.founding import COPIED_BYTES, copy_log, failures_of_disk
 from quorum.core.limits import FETCH_BYTES_MAX
 from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch, ReplicaId
 from quorum.log import meta_properties, quorum_state
@@ -106,7 +106,7 @@ def read(folder: Path, node_id: ReplicaId | None, copy: Path, *, needs_id: bool 
     make_folder(copy)
     copy_log(folder / LOG_FOLDER, copy)
     try:
-        with _opened_log(folder, copy, damage) as (log, cut):
+        with failures_of_disk(copy), _opened_log(folder, copy, damage) as (log, cut):
             found = _basis(folder, copy, log)
             summary = _summary_of(log, found.checkpoint)
             log_start, log_end = log.start, log.end
