@@ -5,6 +5,7 @@ node at its start: no vote counts any more once every voter that is left begins 
 does a damaged log: it is taken up to the damage.
 """
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -282,7 +283,11 @@ def _begin_behind(copy: Path, damaged: LogDamaged, checkpoint: OffsetAndEpoch) -
         if position is not None:
             source.seek(position)
             shutil.copyfileobj(source, target, COPIED_BYTES)
+        # The log is opened next, which syncs its last segment alone.
+        target.flush()
+        os.fsync(target.fileno())
     damaged.file.unlink()
+    sync_folder(copy)
     return position is not None
 
 

@@ -1,6 +1,7 @@
 """`metaquorum recover`: the log that it keeps, what it says and refuses, clusters that go on."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import Mapping
 from functools import partial
@@ -12,7 +13,7 @@ import pytest
 from admin.tools.founding import LOST_EPOCHS_MAX
 from quorum.core.limits import EPOCH_MAX
 from quorum.core.vocabulary import ElectionState, Epoch, Offset
-from quorum.log.filesystem import FolderLock
+from quorum.log.filesystem import OS, FolderLock
 from quorum.log.meta_properties import look
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.persistent_state import LOG_FOLDER
@@ -304,6 +305,33 @@ async def test_damage_before_a_checkpoint_costs_nothing_behind_it(
     async with started(make, 3) as nodes:
         leader = await goes_on(nodes)
         assert len(leader.controller.image.topics) == 2
+
+
+def test_a_log_that_begins_anew_behind_its_damage_survives_a_power_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first segment is rewritten, and not the last one, which every start of a log syncs."""
+    damaged = bytearray(LOG)
+    damaged[len(cut(471)) + 70] ^= 1
+    first, later = bytes(damaged[: len(cut(531))]), bytes(damaged[len(cut(531)) :])
+    source = old(tmp_path, 3, log=first, checkpoints=[IN_TREE / CHECKPOINT])
+    (source / LOG_FOLDER / f"{531:020}.log").write_bytes(later)
+    synced: dict[str, int] = {}
+    real = os.fsync
+
+    def sync(fd: int) -> None:
+        real(fd)
+        synced[Path(os.readlink(f"/proc/self/fd/{fd}")).name] = os.fstat(fd).st_size
+
+    # Root syncs each file once more, as it gives it away.
+    monkeypatch.setattr(os, "geteuid", lambda: 1_000)
+    monkeypatch.setattr(os, "fsync", sync)
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(type(OS), name, staticmethod(sync))
+    result = command("recover", source, "--voters", "3@127.0.0.1:1", *YES)
+    assert result.exit_code == 0, result.stderr
+    for path in (source / LOG_FOLDER).glob("*.log"):
+        assert synced[path.name] == path.stat().st_size, path
 
 
 def test_damage_behind_a_checkpoint_costs_what_follows_on_that(tmp_path: Path) -> None:
