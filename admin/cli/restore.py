@@ -71,6 +71,7 @@ async def _restore(
     from admin.backup.object_storage import storage_of
     from admin.backup.restore import make_plan, restore
     from admin.backup.storage import find_manifest, newest_manifest
+    from admin.tools.founding import given_to_owner
     from quorum.clocks import wall_ms
     from quorum.log.errors import StorageError
 
@@ -85,8 +86,10 @@ async def _restore(
         now_ms=wall_ms(),
     )
     strange = () if is_new_cluster else await _strangers(plan)
+    new = [path for each in plan.controllers for path in (each.data, each.settings)]
     try:
-        fresh = restore(plan, storage, folder, now_ms=wall_ms())
+        with given_to_owner(*new):
+            fresh = restore(plan, storage, folder, now_ms=wall_ms())
     except StorageError as error:
         raise click.ClickException(str(error)) from None
     write(described(plan.manifest))

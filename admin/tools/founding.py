@@ -19,7 +19,7 @@ from typing import Final
 from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import VoterAssignment, VoterSet
 from quorum.log.checkpoint import checkpoint_id
-from quorum.log.filesystem import LOCK_NAME, make_folder, opened, sync_folder
+from quorum.log.filesystem import LOCK_NAME, make_folder, opened, sync_file, sync_folder
 from quorum.log.meta_properties import load_or_create
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.segment import segment_base
@@ -125,6 +125,8 @@ def locked_folder(folder: Path, *, is_changed: bool = False) -> Iterator[None]:
             if not path.exists() and not is_made:
                 continue
             fd = held.enter_context(opened(path, flags | (os.O_CREAT if is_made else 0)))
+            if is_made:
+                give(path, folder.stat())
             try:
                 lock(fd, kind | LOCK_NB)
             except OSError as error:
@@ -132,6 +134,36 @@ def locked_folder(folder: Path, *, is_changed: bool = False) -> Iterator[None]:
                     f"{path} is locked: a process uses {folder}; stop the controller first"
                 ) from error
         yield
+
+
+def give(made: Path, owner: os.stat_result) -> None:
+    """Give a file, or a folder with all that is in it, to this owner, durably, if root runs this.
+
+    A node runs as a user of its own, who cannot read what root has made in its data folder.
+    """
+    if os.geteuid() != 0:
+        return
+    for path in (made, *made.rglob("*")):
+        with opened(path, os.O_RDONLY) as fd:
+            os.fchown(fd, owner.st_uid, owner.st_gid)
+            sync_file(fd)
+
+
+@contextmanager
+def given_to_owner(*paths: Path) -> Iterator[None]:
+    """Give what the block makes at these paths to the owner of what was there before, or of the
+    nearest folder above that was there; see `give`."""
+    if os.geteuid() != 0:
+        yield
+        return
+    made: dict[Path, os.stat_result] = {}
+    for path in map(Path.absolute, paths):
+        missing = [each for each in (*reversed(path.parents), path) if not each.exists()]
+        top, owner = (missing[0], missing[0].parent) if missing else (path, path)
+        made[top] = owner.stat()
+    yield
+    for top, owner_before in made.items():
+        give(top, owner_before)
 
 
 def is_log(name: str) -> bool:
