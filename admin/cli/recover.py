@@ -70,10 +70,10 @@ def command(
     before answers at its address.
     """
     from admin.tools.adopt.source import AdoptError
-    from admin.tools.founding import FolderBusy, locked_folder
+    from admin.tools.founding import FolderBusy
     from admin.tools.recover.plan import make_plan
     from admin.tools.recover.report import afterwards, report
-    from admin.tools.recover.survivors import RecoverError, read_to_recover, remove_copy
+    from admin.tools.recover.survivors import RecoverError, held, read_to_recover
     from admin.tools.recover.writer import prepare, put_in_place
     from quorum.clocks import wall_ms
     from quorum.log.errors import StorageError
@@ -82,8 +82,7 @@ def command(
     try:
         with ExitStack() as stack:
             for folder in folders:
-                stack.enter_context(locked_folder(folder, is_changed=True))
-                stack.callback(remove_copy, folder)
+                stack.enter_context(held(folder))
             found = [read_to_recover(folder, id_) for id_, folder in sources]
             plan = make_plan(found, voters, cluster_id)
             say(report(plan, _strangers(plan)))

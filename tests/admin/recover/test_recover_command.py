@@ -8,11 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import click
 import pytest
 
 from admin.tools.founding import LOST_EPOCHS_MAX
 from quorum.core.limits import EPOCH_MAX
 from quorum.core.vocabulary import ElectionState, Epoch, Offset
+from quorum.log.errors import FolderInUse
 from quorum.log.filesystem import OS, FolderLock
 from quorum.log.meta_properties import look
 from quorum.log.quorum_state import QuorumStateFile
@@ -378,6 +380,32 @@ def test_a_recovery_that_was_killed_between_its_renames_begins_again(tmp_path: P
     (source / ".recovering" / LOG_FOLDER).mkdir(parents=True)
     result = command("recover", source, *YES)
     assert result.exit_code == 0, result.stderr
+    assert log.is_dir()
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_folder_is_held_while_the_operator_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_interrupted: bool
+) -> None:
+    """Also the log that an interrupted run had moved away: the lock of a controller is in it."""
+    source = old(tmp_path, 2)
+    log = source / LOG_FOLDER
+    if is_interrupted:
+        log.rename(source / f"{LOG_FOLDER}.before-recovery-20261127T000000.000Z")
+        (source / ".recovering" / LOG_FOLDER).mkdir(parents=True)
+    others: list[str] = []
+
+    def prompt(*_: object, **__: object) -> str:
+        with pytest.raises(FolderInUse):
+            FolderLock(log)
+        others.append(command("recover", source, *YES).stderr)
+        return CLUSTER_ID
+
+    monkeypatch.setattr(click, "prompt", prompt)
+    result = command("recover", source)
+    assert result.exit_code == 0, result.stderr
+    (other,) = others
+    assert f"another recovery uses {source}" in other
     assert log.is_dir()
 
 
