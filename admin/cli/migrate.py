@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from admin.cli.options import (
+    ADDRESSED_VOTERS,
     ADDRESSES,
     BROKERS,
     DURATION,
     BadInput,
     Exit,
-    Parsed,
     add_options,
     client_config,
     command_line,
@@ -37,12 +37,6 @@ WITHIN_MS: Final = 600_000
 SESSION_MS: Final = 9_000
 
 
-def _voters(text: str) -> "Mapping[ReplicaId, Address]":
-    from admin.settings import addressed_voters
-
-    return addressed_voters(text)
-
-
 _options: Final = add_options(
     click.option(
         "--from",
@@ -54,7 +48,7 @@ _options: Final = add_options(
     click.option(
         "--controllers",
         "ours",
-        type=Parsed("id@host:port,...", _voters),
+        type=ADDRESSED_VOTERS,
         required=True,
         help="Our controllers, which take their place.",
     ),

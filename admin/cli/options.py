@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from admin.client.admin_client import AdminClient
     from admin.client.command_config import ClientConfig
     from admin.model import PartitionId
+    from quorum.core.vocabulary import ReplicaId
     from quorum.transport.address import Address
 
 
@@ -77,6 +78,12 @@ def _addresses(text: str) -> "tuple[Address, ...]":
     return parse_addresses(text)
 
 
+def _addressed_voters(text: str) -> "Mapping[ReplicaId, Address]":
+    from admin.settings import addressed_voters
+
+    return addressed_voters(text)
+
+
 def is_id(text: str) -> bool:
     """Check whether a text is the id of a node or the number of a partition."""
     return whole_number(text, ID_MAX) is not None
@@ -124,6 +131,7 @@ def _rate(text: str, *, lowest: int) -> int:
 
 
 ADDRESSES: Final = Parsed("host:port,...", _addresses)
+ADDRESSED_VOTERS: Final = Parsed("id@host:port,...", _addressed_voters)
 BROKERS: Final = Parsed("id,...", _broker_ids)
 PARTITION: Final = Parsed("topic-number", _partition)
 NAME_VALUE: Final = Parsed("name=value", _name_and_value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from admin.cli.options import Parsed, run, say, write
+from admin.cli.options import ADDRESSED_VOTERS, Parsed, run, say, write
 
 if TYPE_CHECKING:
     from admin.tools.recover.plan import Plan
@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 
 Source = tuple["ReplicaId | None", Path]
 """A folder, and the id of its node if the folder has lost it."""
-
-
-def _voters(text: str) -> "Mapping[ReplicaId, Address]":
-    from admin.settings import addressed_voters
-
-    return addressed_voters(text)
 
 
 def _source(text: str) -> Source:
@@ -41,7 +35,7 @@ def _source(text: str) -> Source:
 )
 @click.option(
     "--voters",
-    type=Parsed("id@host:port,...", _voters),
+    type=ADDRESSED_VOTERS,
     help="New addresses of these nodes.",
 )
 @click.option("--cluster-id", help="The id of the cluster, if no folder has it.")

@@ -7,19 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from admin.cli.backup import described
-from admin.cli.options import Parsed, command_line, run, write
+from admin.cli.options import ADDRESSED_VOTERS, command_line, run, write
 from admin.units import show_duration, show_time
 
 if TYPE_CHECKING:
     from admin.backup.restore import Plan
     from quorum.core.vocabulary import ReplicaId
     from quorum.transport.address import Address
-
-
-def _controllers(text: str) -> "Mapping[ReplicaId, Address]":
-    from admin.settings import addressed_voters
-
-    return addressed_voters(text)
 
 
 @click.command()
@@ -34,7 +28,7 @@ def _controllers(text: str) -> "Mapping[ReplicaId, Address]":
 )
 @click.option(
     "--controllers",
-    type=Parsed("id@host:port,...", _controllers),
+    type=ADDRESSED_VOTERS,
     help="The controllers; without it, the voters of the backup at their addresses.",
 )
 @click.option(
