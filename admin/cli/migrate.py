@@ -17,6 +17,7 @@ from admin.cli.options import (
     Exit,
     add_options,
     client_config,
+    command_config_option,
     command_line,
     output_option,
     run,
@@ -52,13 +53,7 @@ _options: Final = add_options(
         required=True,
         help="Our controllers, which take their place.",
     ),
-    click.option(
-        "--command-config",
-        type=click.Path(path_type=Path),
-        envvar="METAQUORUM_COMMAND_CONFIG",
-        show_envvar=True,
-        help="Kafka's client.properties: TLS, and the credentials of this client.",
-    ),
+    command_config_option,
     click.option(
         "--timeout",
         "timeout_ms",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from admin.model import PartitionId
     from quorum.core.vocabulary import ReplicaId
     from quorum.transport.address import Address
+    from quorum.transport.security.protocols import ClientSecurity
 
 
 T = TypeVar("T")
@@ -370,6 +371,13 @@ def client_config(path: Path) -> "ClientConfig":
     return config
 
 
+def security_of(command_config: Path | None) -> "ClientSecurity":
+    """The security of the connections: none without --command-config."""
+    from quorum.transport.security.protocols import PLAIN_CLIENT
+
+    return PLAIN_CLIENT if command_config is None else client_config(command_config).security
+
+
 def with_target(work: Callable[..., Any]) -> Callable[..., None]:
     """Add the options for the nodes to ask, and call `work` with the `Target` and the others.
 
@@ -402,6 +410,13 @@ def with_target(work: Callable[..., Any]) -> Callable[..., None]:
     return command
 
 
+command_config_option = click.option(
+    "--command-config",
+    type=click.Path(path_type=Path),
+    envvar="METAQUORUM_COMMAND_CONFIG",
+    show_envvar=True,
+    help="Kafka's client.properties: TLS, and the credentials of this client.",
+)
 stale_option = click.option(
     "--stale", is_flag=True, help="Allow a stale answer from any node; needs no leader."
 )

@@ -178,7 +178,7 @@ async def test_a_listener_that_does_not_say_what_it_is_is_named(tmp_path: Path) 
         assert result.exit_code == 0, result.stderr
         again = await asyncio.to_thread(command, "recover", sources[2], stdin="no\n")
     assert again.exit_code == 1
-    assert f"Something listens at 127.0.0.1:{port}, an address of a voter of before" in again.stderr
+    assert f"- 127.0.0.1:{port}: something listens, and does not say what it is" in again.stderr
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
