@@ -33,6 +33,7 @@ from admin.backup.storage import Storage, Writer, backup_ids, read_manifest
 from admin.client.metadata_source import (
     PAUSE_SECONDS,
     Elsewhere,
+    EpochsFell,
     Records,
     SnapshotGone,
     Source,
@@ -252,7 +253,13 @@ class _Run:
         """Fetch what follows on `end`, from a leader that knows what is committed."""
         deadline_ms = monotonic_ms() + self._patience_ms
         while True:
-            found = await self._source.fetch(end)
+            try:
+                found = await self._source.fetch(end)
+            except EpochsFell as error:
+                raise BackupError(
+                    f"{error}: the last backup ends in a later epoch. If `metaquorum recover` has "
+                    "let the epochs of the cluster begin again, name another place with --to"
+                ) from error
             if isinstance(found, Elsewhere):
                 return found
             await self._pace.took(len(found.data))

@@ -41,10 +41,6 @@ _READER: Final = ReplicaKey(NO_REPLICA)
 _MOVED_ON: Final = frozenset(
     {Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH, Error.UNKNOWN_LEADER_EPOCH}
 )
-_EPOCHS_FELL: Final = (
-    "the last backup ends in a later epoch than the cluster is in: if `metaquorum recover` has let "
-    "its epochs begin again, name another place with --to"
-)
 _NO_CONTROLLER: Final = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 )
@@ -73,6 +69,17 @@ class Part(NamedTuple):
     """The size of the whole snapshot."""
 
 
+class EpochsFell(AdminError):
+    """The end that was asked for is of a later epoch than the cluster is in."""
+
+    def __init__(self, problem: object, end: OffsetAndEpoch, epoch: Epoch) -> None:
+        """`problem` is the answer to the request, `epoch` that of the cluster."""
+        super().__init__(
+            f"{problem}; asked for was what follows on epoch {end.epoch}, and the cluster is in "
+            f"epoch {epoch}"
+        )
+
+
 class SnapshotGone(Exception):
     """The leader no longer has the snapshot, or there is another leader with files of its own."""
 
@@ -85,7 +92,7 @@ class Source(Protocol):
     """What is not in it although it was there once, a sentence each."""
 
     async def fetch(self, end: OffsetAndEpoch) -> Records | Elsewhere:
-        """Ask for what follows on `end`; raises `AdminError`."""
+        """Ask for what follows on `end`; raises `AdminError`, of which `EpochsFell` is one."""
         ...
 
     async def fetch_snapshot(self, id_: OffsetAndEpoch, position: int) -> Part:
@@ -134,17 +141,18 @@ class MetadataSource:
             )
         except Unreachable as error:
             if 0 < self._epoch < end.epoch:
-                raise AdminError(f"{error}; {_EPOCHS_FELL}") from error
+                raise EpochsFell(error, end, self._epoch) from error
             raise
         response = answer.response
         assert isinstance(response, FetchResponse)
         if response.diverging is not None or response.snapshot is not None:
             return Elsewhere(response.snapshot)
         if response.error:
+            problem = f"the log cannot be fetched from {end}: {response.error}"
             # An epoch far above its own is none to our nodes.
-            fell = response.error is Error.INVALID_REQUEST and self._epoch < end.epoch
-            more = f"; {_EPOCHS_FELL}" if fell else ""
-            raise AdminError(f"the log cannot be fetched from {end}: {response.error}{more}")
+            if response.error is Error.INVALID_REQUEST and self._epoch < end.epoch:
+                raise EpochsFell(problem, end, self._epoch)
+            raise AdminError(problem)
         return Records(answer.records, response.high_watermark)
 
     async def fetch_snapshot(self, id_: OffsetAndEpoch, position: int) -> Part:

@@ -12,7 +12,7 @@ from admin.backup.manifest import BackupError, log_name
 from admin.backup.run import Retention
 from admin.backup.storage import Writer, backup_ids, find_manifest
 from admin.backup.verification import Verified, verify
-from admin.client.metadata_source import Elsewhere, Part, Records
+from admin.client.metadata_source import Elsewhere, EpochsFell, Part, Records
 from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.persistent_state import LOG_FOLDER
@@ -81,6 +81,15 @@ def test_a_further_backup_fetches_only_what_is_new(tmp_path: Path) -> None:
     assert verified(tmp_path / "to", first.id).manifest.end_offset == 531
     idle = backed_up(old(tmp_path / "3", 2), tmp_path / "to", now_ms=TAKEN_MS + 2)
     assert (idle.fetched_bytes, idle.manifest.log) == (0, second.manifest.log)
+
+
+def test_a_cluster_whose_epochs_began_again_needs_another_place(tmp_path: Path) -> None:
+    class Fell(Through):
+        async def fetch(self, end: OffsetAndEpoch) -> Records | Elsewhere:
+            raise EpochsFell("no leader", end, Epoch(2))
+
+    with pytest.raises(BackupError, match="begin again, name another place with --to"):
+        backed_up(old(tmp_path, 2), tmp_path / "to", through=Fell)
 
 
 def test_small_pieces_of_the_log_become_one(
