@@ -113,14 +113,20 @@ class MetadataSource:
         *,
         cluster_id: str,
         patience_ms: int,
+        not_before: int = 0,
     ) -> None:
-        """A request that stays without an answer for `patience_ms` fails."""
+        """A request that stays without an answer for `patience_ms` fails.
+
+        Everything below offset `not_before` is known to be committed: a leader that does not know
+        that was cut off from the others and replaced, and is not listened to.
+        """
         self._channels = channels
         self._addresses = addresses
         self._next = 0
         self._leader: Address | None = None
         self._epoch = Epoch(0)
         self._patience_ms = patience_ms
+        self._not_before = not_before
         self.cluster_id = cluster_id
         self.remarks: Sequence[str] = ()
         self.leaderships = 0
@@ -196,12 +202,19 @@ class MetadataSource:
                 problem = str(error)
             else:
                 if isinstance(answer, RaftResponse):
-                    if answer.response.error not in _MOVED_ON:
+                    if self._is_outdated(answer.response):
+                        self._look_elsewhere()
+                        problem = (
+                            f"{address} does not know that everything below offset "
+                            f"{self._not_before} is committed"
+                        )
+                    elif answer.response.error not in _MOVED_ON:
                         return answer
-                    problem = self._follow(address, answer)
-                    redirects += 1
-                    if self._leader is not None and redirects <= REDIRECTS_AT_ONCE:
-                        continue
+                    else:
+                        problem = self._follow(address, answer)
+                        redirects += 1
+                        if self._leader is not None and redirects <= REDIRECTS_AT_ONCE:
+                            continue
                 else:
                     self._look_elsewhere()
                     problem = f"{address}: {answer.reason}"
@@ -212,6 +225,13 @@ class MetadataSource:
                     may_be_done=False,
                 )
             await asyncio.sleep(PAUSE_SECONDS)
+
+    def _is_outdated(self, response: object) -> bool:
+        """True for what follows on an end, by a leader that does not know what was committed."""
+        if not isinstance(response, FetchResponse) or response.error:
+            return False
+        known = response.high_watermark
+        return known is not None and known < self._not_before
 
     async def _exchange(
         self, address: Address, make: Callable[[Epoch], _Request], timeout_ms: int
