@@ -123,7 +123,9 @@ def _first_epoch(manifest: Manifest, newest: Manifest, now_ms: int) -> Epoch:
     """
     last = newest if newest.cluster_id == manifest.cluster_id else manifest
     check_epochs(last)
-    minutes = max(0, now_ms - last.taken_ms) // 60_000
+    # A clock that was ahead says nothing about the age.
+    taken_ms = last.taken_ms if last.taken_ms <= now_ms else last.last_record_ms
+    minutes = max(0, now_ms - taken_ms) // 60_000
     first = max(manifest.epoch, last.epoch) + LOST_EPOCHS_MAX
     return Epoch(min(first + min(minutes, AGE_MINUTES_MAX), EPOCH_MAX - 1))
 

@@ -16,6 +16,7 @@ from admin.backup.manifest import (
     LogFile,
     Manifest,
     StoredFile,
+    id_ms_of,
     make_manifest,
 )
 from admin.backup.storage import Storage
@@ -136,6 +137,7 @@ def check_facts(storage: Storage, manifest: Manifest, summary: LogSummary) -> No
     """Raise `BackupDamaged` unless the files say what the manifest says."""
     found = make_manifest(
         summary,
+        id_ms=id_ms_of(manifest.id),
         cluster_id=manifest.cluster_id,
         taken_ms=manifest.taken_ms,
         snapshot=manifest.snapshot,

@@ -18,6 +18,8 @@ NOT_FETCHING_MS: Final = 3_000
 LAGGING_MS: Final = 10_000
 """A voter that was last caught up so long ago lags."""
 EXPIRING_DAYS: Final = 30
+CLOCKS_APART_MS_MAX: Final = 5 * 60_000
+"""The clocks of two machines may differ by so much."""
 _DAY_SECONDS: Final = 24 * 3_600
 _IDS_SHOWN_MAX: Final = 10
 
@@ -266,7 +268,7 @@ class BackupFacts(Struct, frozen=True, kw_only=True):
 
 
 def reasons_of_backups(facts: BackupFacts) -> Iterator[Reason]:
-    """Yield that no backup of the place is young enough."""
+    """Yield that no backup of the place is known to be young enough."""
     sentence = facts.problem
     if sentence is None and facts.newest_ms is None:
         sentence = f"{facts.place} holds no backup"
@@ -275,6 +277,11 @@ def reasons_of_backups(facts: BackupFacts) -> Iterator[Reason]:
         sentence = (
             f"the newest backup in {facts.place} was taken at {show_time(facts.newest_ms)}, {age} "
             f"ago, longer than {show_duration(facts.age_max_ms)}"
+        )
+    elif facts.newest_ms is not None and facts.newest_ms - facts.now_ms > CLOCKS_APART_MS_MAX:
+        sentence = (
+            f"the newest backup in {facts.place} was taken at {show_time(facts.newest_ms)} by the "
+            "clock of the machine that made it, and that lies in the future: its age is not known"
         )
     if sentence is not None:
         yield reason(

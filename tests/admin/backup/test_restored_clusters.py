@@ -25,6 +25,7 @@ from tests.admin.tools.old_controllers import (
     CHECKPOINT,
     CHECKPOINT_END,
     EPOCH,
+    LATER_MS,
     LOG_END,
     fingerprint,
     followed_by,
@@ -255,3 +256,16 @@ def test_a_backup_that_is_restored_again_does_not_begin_the_same_epoch(tmp_path:
         restore(plan, storage, new, now_ms=now_ms)
         epochs.append(first_epoch(new))
     assert epochs == [EPOCH + LOST_EPOCHS_MAX + hours * 60 for hours in range(3)]
+
+
+def test_a_backup_from_the_future_does_not_begin_the_same_epoch_twice(tmp_path: Path) -> None:
+    """The clock of the machine that made it was ahead; the age is that of the last record."""
+    storage = FolderStorage(tmp_path / "to")
+    source = old(tmp_path, 2, log=followed_by(NO_OP))
+    manifest = backed_up(source, storage, now_ms=LATER_MS + 9_000 * HOUR_MS).manifest
+    epochs = []
+    for hours in range(2):
+        new, now_ms = tmp_path / f"new-{hours}", LATER_MS + hours * HOUR_MS
+        plan = make_plan(manifest, manifest, new, None, is_new_cluster=False, now_ms=now_ms)
+        epochs.append(plan.epoch)
+    assert epochs == [EPOCH + LOST_EPOCHS_MAX, EPOCH + LOST_EPOCHS_MAX + 60]
