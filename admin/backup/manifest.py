@@ -255,7 +255,9 @@ def decode_manifest(content: bytes, where: str) -> Manifest:
 def _check(manifest: Manifest) -> None:
     """Raise `ValueError` unless the files follow on each other, up to the end."""
     if id_ms_of(manifest.id) < manifest.taken_ms:
-        raise ValueError(f"its id is {manifest.id}, and it was taken later, at {show_time(manifest.taken_ms)}")
+        raise ValueError(
+            f"its id is {manifest.id}, and it was taken later, at {show_time(manifest.taken_ms)}"
+        )
     start = 0 if manifest.snapshot is None else manifest.snapshot.end_offset
     if manifest.log and manifest.log[0].base_offset > start:
         raise ValueError(f"its log begins at {manifest.log[0].base_offset}, behind {start}")

@@ -29,7 +29,7 @@ from admin.backup.manifest import (
     snapshot_name,
     written_ms,
 )
-from admin.backup.storage import Storage, Writer, backup_ids, read_manifest
+from admin.backup.storage import Storage, Writer, backup_ids, read_manifest, read_manifests
 from admin.client.metadata_source import (
     PAUSE_SECONDS,
     Elsewhere,
@@ -436,21 +436,20 @@ class _Run:
 
     def _remove(self, retention: Retention, newest: Manifest) -> list[str]:
         """Remove what need not be kept: first the manifests, then the files of none."""
-        manifests: list[Manifest] = []
-        is_whole = True
-        for id_ in backup_ids(self._storage):
-            try:
-                manifests.append(read_manifest(self._storage, id_))
-            except BackupDamaged:
-                is_whole = False
+        manifests, damaged = read_manifests(self._storage)
         now_ms = _surely_passed_ms(newest)
         gone = self._expired(manifests, retention, newest.taken_ms, now_ms)
         for id_ in gone:
             self._storage.remove(manifest_name(id_))
         for name in self._storage.unfinished():
             self._storage.remove(name)
-        if is_whole:
-            # The files of a manifest that cannot be read are not known.
+        if damaged:
+            # The files that they name are not known.
+            self._remarks.append(
+                f"{self._storage}: {', '.join(damaged)} cannot be used, and names files that are "
+                "not known: no file is removed any more. Bring it back from a copy, or move it away"
+            )
+        else:
             named = {file.name for each in manifests if each.id not in gone for file in each.files}
             for name in self._storage.sizes():
                 if name not in named and self._is_left(name, now_ms):

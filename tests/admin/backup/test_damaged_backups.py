@@ -7,7 +7,8 @@ import pytest
 
 from admin.backup.manifest import BackupDamaged, decode_manifest, encode_manifest
 from admin.backup.run import Retention, expired
-from tests.admin.backup.stored_backups import backed_up, command
+from admin.tools.doctor import backup_facts
+from tests.admin.backup.stored_backups import TAKEN_MS, backed_up, command
 from tests.admin.tools.old_controllers import CHECKPOINT, CHECKPOINT_END, old, rest
 from tests.support.real_cluster import IN_TREE
 
@@ -76,6 +77,28 @@ def test_a_manifest_of_a_later_format_is_refused_by_its_number(place: Path) -> N
     result = command("show", place)
     assert "its format is 2, this program reads 1" in result.stderr
     assert result.exit_code == 1
+
+
+def test_while_a_manifest_is_damaged_nothing_is_removed_and_every_run_names_it(
+    place: Path, tmp_path: Path
+) -> None:
+    (path,) = place.glob("*.json")
+    path.write_text("{}")
+    files = {each.name for each in place.iterdir()}
+    source = old(tmp_path / "2", 2)
+    for run in (1, 2, 3):
+        now_ms = TAKEN_MS + run
+        outcome = backed_up(source, place, now_ms=now_ms, retention=Retention(count=1))
+        said = f"{place}: {path.name} cannot be used, and names files that are not known"
+        assert any(each.startswith(said) for each in outcome.remarks)
+    assert files < {each.name for each in place.iterdir()}
+    facts = backup_facts(str(place), age_max_ms=1)
+    assert (facts.newest_ms, facts.damaged) == (TAKEN_MS + 3, [path.name])
+    path.unlink()
+    last = backed_up(source, place, now_ms=TAKEN_MS + 4, retention=Retention(count=1))
+    assert not last.remarks
+    named = {last.manifest.name, *(each.name for each in last.manifest.files)}
+    assert {each.name for each in place.iterdir()} == {".lock", *named}
 
 
 DAY_MS = 86_400_000

@@ -193,6 +193,13 @@ def test_backups_that_are_old_or_missing_are_told(words: str) -> None:
     assert found.sentence.startswith(words)
 
 
+def test_manifests_that_cannot_be_used_are_named() -> None:
+    facts = BackupFacts(place="/b", newest_ms=2, damaged=["backup-1.json"], age_max_ms=1, now_ms=2)
+    (found,) = reasons_of_backups(facts)
+    assert (found.rule, found.severity) == (Rule.BACKUP_DAMAGED, Severity.WARNING)
+    assert found.sentence == "/b has manifests that cannot be used: backup-1.json"
+
+
 def test_nothing_is_wrong_with_a_backup_that_is_just_young_enough() -> None:
     facts = BackupFacts(place="/b", newest_ms=1_000, age_max_ms=1_000, now_ms=2_000)
     assert not list(reasons_of_backups(facts))
@@ -206,7 +213,7 @@ def test_nothing_is_wrong_with_a_backup_from_a_clock_that_is_a_little_ahead() ->
 def test_every_rule_has_a_case() -> None:
     of_cluster = {rule for _, wanted in CASES.values() for rule in wanted}
     of_nodes = OF_FOLDER.keys() | OF_SETTINGS.keys()
-    assert of_cluster | of_nodes | {Rule.BACKUP_OLD} == set(Rule)
+    assert of_cluster | of_nodes | {Rule.BACKUP_OLD, Rule.BACKUP_DAMAGED} == set(Rule)
 
 
 @pytest.mark.parametrize(
