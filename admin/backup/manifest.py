@@ -169,7 +169,15 @@ def manifest_name(id_: str) -> str:
 def manifest_id(name: str) -> str | None:
     """The id of the backup that a manifest of this file name has; None for another file."""
     match = _NAME.fullmatch(name)
-    return None if match is None else match[1]
+    if match is None:
+        return None
+    try:
+        following = backup_id(id_ms_of(match[1]) + 1)
+    except ValueError:
+        # No calendar has this time.
+        return None
+    # The next backup needs an id behind it.
+    return match[1] if _NAME.fullmatch(manifest_name(following)) else None
 
 
 def snapshot_name(id_: OffsetAndEpoch, id_ms: int) -> str:

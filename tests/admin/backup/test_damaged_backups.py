@@ -71,6 +71,19 @@ def test_no_flipped_bit_of_a_manifest_goes_unnoticed(place: Path) -> None:
         assert found == manifest, "white space alone may differ"
 
 
+@pytest.mark.parametrize("id_", ["99999999T999999.999Z", "99991231T235959.999Z"])
+def test_a_file_whose_name_has_no_time_that_another_follows_is_no_manifest(
+    place: Path, id_: str
+) -> None:
+    path = place / f"backup-{id_}.json"
+    path.write_text("{}")
+    assert id_ not in command("list", place).stdout
+    source = old(place.parent / "2", 2)
+    outcome = backed_up(source, place, now_ms=TAKEN_MS + 1, retention=Retention(count=1))
+    assert not outcome.remarks
+    assert path.exists()
+
+
 def test_a_manifest_of_a_later_format_is_refused_by_its_number(place: Path) -> None:
     (path,) = place.glob("*.json")
     path.write_bytes(path.read_bytes().replace(b'"format": 1', b'"format": 2'))
