@@ -287,6 +287,14 @@ def test_the_unit_gives_a_node_its_descriptors_and_its_folder() -> None:
     assert {"StateDirectory=metaquorum/%i", "ProtectSystem=strict", "User=metaquorum"} <= set(lines)
 
 
+def test_the_unit_and_the_package_agree_who_may_read_the_settings() -> None:
+    """systemd would call another mode a mistake at every start."""
+    install = (DEPLOY / "debian" / "postinst").read_text(encoding="utf-8")
+    (mode,) = re.findall(r"chmod (\d+) /etc/metaquorum\n", install)
+    lines = UNIT.read_text(encoding="utf-8").splitlines()
+    assert f"ConfigurationDirectoryMode={mode}" in lines
+
+
 def test_the_example_of_the_package_is_a_controller() -> None:
     config = load(DEPLOY / "debian" / "controller.properties", {})
     assert isinstance(config, Config)
