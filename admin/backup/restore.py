@@ -7,11 +7,11 @@ folder, checked on the way, and moved into place at the end.
 
 import random
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from admin.backup.log_summary import LogSummary
@@ -24,7 +24,8 @@ from admin.backup.verification import (
     checked_content,
     naming,
 )
-from admin.settings import Role
+from admin.config import WILDCARDS, Given, from_file
+from admin.settings import InvalidSetting, Role
 from admin.tools.founding import (
     LOST_EPOCHS_MAX,
     NewEpoch,
@@ -97,7 +98,7 @@ def make_plan(
     """Plan the controllers in `folder`: those of `given`, or else the voters of the backup.
 
     `newest` is the newest backup of the place. Raises `BackupError` unless the data folders of the
-    controllers are new or empty.
+    controllers are new or empty, and settings that are there are those of the plan.
     """
     addresses = _voters_of(manifest) if given is None else given
     check_restorable(manifest)
@@ -105,14 +106,16 @@ def make_plan(
         NewController(id_, address, folder / f"controller-{id_}")
         for id_, address in sorted(addresses.items())
     ]
-    for each in controllers:
-        _check_empty(each)
-    return Plan(
+    plan = Plan(
         manifest,
         _new_cluster_id() if is_new_cluster else manifest.cluster_id,
         _first_epoch(manifest, newest, now_ms),
         controllers,
     )
+    for each in controllers:
+        _check_empty(each)
+        _check_settings(each, plan)
+    return plan
 
 
 def _first_epoch(manifest: Manifest, newest: Manifest, now_ms: int) -> Epoch:
@@ -163,6 +166,55 @@ def _check_empty(controller: NewController) -> None:
         f"{data} is not empty{owner}: choose another --dir; or, if this controller is stopped for "
         "good, move the folder away"
     )
+
+
+def _check_settings(controller: NewController, plan: Plan) -> None:
+    """Raise `BackupError` if the settings that a controller keeps are of another node."""
+    if not controller.settings.exists():
+        return
+    try:
+        kept = {each.setting.name: each for each in from_file(controller.settings)}
+        differing = [*_contradictions(kept, controller, plan)]
+    except InvalidSetting as error:
+        raise BackupError(f"{error}. Mend it; or move the file away, for new settings") from error
+    if differing:
+        raise BackupError(
+            f"{controller.settings} would be kept, but its node is not that of the plan: "
+            f"{'; '.join(differing)}. Mend it; or move the file away, for new settings"
+        )
+
+
+def _contradictions(
+    kept: Mapping[str, Given], controller: NewController, plan: Plan
+) -> Iterator[str]:
+    """Yield the settings that make a node another one than this controller of the plan."""
+    voters = {each.id: each.address for each in plan.controllers}
+    fits: Mapping[str, tuple[object, Callable[[Any], bool]]] = {
+        "process.roles": (Role.CONTROLLER, lambda role: role is Role.CONTROLLER),
+        "node.id": (controller.id, lambda id_: id_ == controller.id),
+        "cluster.id": (plan.cluster_id, lambda id_: id_ == plan.cluster_id),
+        "log.dir": (controller.data, lambda path: path.resolve() == controller.data.resolve()),
+        "quorum.voters": (
+            _as_voters(plan),
+            lambda found: {id_: at or voters.get(id_) for id_, at in found.items()} == voters,
+        ),
+        "advertised.listeners" if "advertised.listeners" in kept else "listeners": (
+            controller.address,
+            lambda found: any(_leads_to(each.address, controller.address) for each in found),
+        ),
+    }
+    for name, (wanted, is_it) in fits.items():
+        if name in kept and not is_it(kept[name].value()):
+            yield f"{name} is {kept[name].text}, not {wanted}"
+
+
+def _leads_to(listener: Address, address: Address) -> bool:
+    return listener == address or (listener.host in WILDCARDS and listener.port == address.port)
+
+
+def _as_voters(plan: Plan) -> str:
+    """The voters as `quorum.voters` has them."""
+    return ",".join(f"{each.id}@{each.address}" for each in plan.controllers)
 
 
 def _new_cluster_id() -> str:
@@ -277,9 +329,8 @@ def _make_home(plan: Plan, controller: NewController) -> bool:
     make_folder(controller.folder)
     if controller.settings.exists():
         return False
-    voters = ",".join(f"{each.id}@{each.address}" for each in plan.controllers)
     node = NodePlan(role=Role.CONTROLLER, id=controller.id, kafka=controller.address)
-    settings = node_settings(node, plan.cluster_id, voters, controller.data.absolute())
+    settings = node_settings(node, plan.cluster_id, _as_voters(plan), controller.data.absolute())
     replace_file(controller.settings, as_properties(settings, "restore").encode())
     return True
 

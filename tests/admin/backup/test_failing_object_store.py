@@ -49,6 +49,7 @@ def test_the_first_error_is_told_and_no_shortened_object_stays(
 ) -> None:
     files = Failing(*failing)
     storage = ObjectStorage("s3://bucket/mq", files, "bucket/mq")  # type: ignore[arg-type]
+
     def fail() -> None:
         with storage.create("0.log") as writer:
             writer.write(b"half")
