@@ -6,9 +6,7 @@ folder, checked on the way, and moved into place at the end.
 """
 
 import random
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -31,18 +29,18 @@ from admin.tools.founding import (
     NewEpoch,
     copy_log,
     log_folder_of,
-    make_folders,
     new_identity,
     open_epoch,
     write_election,
 )
 from admin.tools.local_plan import SETTINGS_FILE, NodePlan, as_properties, node_settings
+from admin.tools.work_folder import work_folder
 from quorum.core.limits import EPOCH_MAX, STRANGER_EPOCH_LEAP_MAX
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint, Voter, VoterSet
 from quorum.log import meta_properties
 from quorum.log.checkpoint import CheckpointCheck, checkpoint_name
-from quorum.log.filesystem import FolderLock, make_folder, replace_file, sync_folder
+from quorum.log.filesystem import make_folder, replace_file, sync_folder
 from quorum.log.segment import Segment
 from quorum.persistent_state import LISTENER_NAME
 from quorum.records.batch_stream import BatchStream
@@ -233,7 +231,7 @@ def restore(plan: Plan, storage: Storage, folder: Path, *, now_ms: int) -> Seque
     none of the controllers has data.
     """
     try:
-        with _work_folder(folder) as work:
+        with work_folder(folder, WORK) as work:
             log = work / "log"
             make_folder(log)
             summary = _copy_out(storage, plan.manifest, log)
@@ -341,24 +339,3 @@ def _put_in_place(controller: NewController, made: Path) -> None:
     # An empty folder is replaced; one with anything in it is not.
     made.rename(controller.data)
     sync_folder(controller.folder)
-
-
-@contextmanager
-def _work_folder(folder: Path) -> Iterator[Path]:
-    """Make a work folder in `folder`; it is removed at the end."""
-    was_there = folder.exists()
-    make_folders(folder)
-    work = folder / WORK
-    make_folder(work)
-    lock = FolderLock(work)
-    try:
-        for left in work.iterdir():
-            # By a run that was killed.
-            if left.is_dir():
-                shutil.rmtree(left)
-        yield work
-    finally:
-        shutil.rmtree(work)
-        lock.release()
-        if not was_there and not any(folder.iterdir()):
-            folder.rmdir()
