@@ -183,8 +183,8 @@ async def _back_up_again_and_again(
     async def once() -> str:
         begun_ms = monotonic_ms()
         outcome = await _back_up_once(target, wanted)
-        sentences = (_line(outcome, monotonic_ms() - begun_ms), *outcome.remarks)
-        return " ".join(sentences)
+        remarks = (f"{each}." for each in outcome.remarks)
+        return " ".join((_line(outcome, monotonic_ms() - begun_ms), *remarks))
 
     await schedule.run(once, storage_of(wanted.place))
 
@@ -329,6 +329,7 @@ def _as_list(found: "Sequence[Manifest]") -> "Mapping[str, Any]":
 
 _BACKUPS: Final["Columns[Manifest]"] = {
     "Backup": lambda each: each.id,
+    "Taken": lambda each: _time(each.taken_ms),
     "Cluster": lambda each: each.cluster_id,
     "EndOffset": lambda each: each.end_offset,
     "Epoch": lambda each: each.epoch,

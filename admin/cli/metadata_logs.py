@@ -91,13 +91,13 @@ def adopt(
     from admin.tools.adopt.plan import make_plan
     from admin.tools.adopt.report import commands, report
     from admin.tools.adopt.source import AdoptError, take
-    from admin.tools.adopt.writer import settings_file, work_folder
+    from admin.tools.adopt.writer import settings_file, work_in
     from admin.tools.adopt.writer import write as write_folders
     from admin.tools.founding import given_to_owner
     from quorum.clocks import wall_ms
 
     try:
-        with given_to_owner(folder), work_folder(folder, tuple(sources)) as work:
+        with given_to_owner(folder), work_in(folder, tuple(sources)) as work:
             found = [take(path, work / f"source-{place}") for place, path in enumerate(sources)]
             plan = make_plan(found, voters)
             text = report(plan, found)
