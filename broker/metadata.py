@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.metadata_loader import CommittedLog, MetadataLoader
 from quorum.ports import StateSnapshot
-from statemachine.features.features import unsupported_levels
+from statemachine.features.features import unsupported_reason
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image
@@ -29,7 +29,7 @@ class MetadataFollower:
             image,
             replay=replay_values,
             load_snapshot=Loading,
-            refusal=lambda image: unsupported_levels(image.features),
+            refusal=lambda image: unsupported_reason(image.features),
         )
 
     def read_from(self, log: CommittedLog) -> None:

@@ -43,7 +43,7 @@ from statemachine.commands import (
 )
 from statemachine.decide import decide, decide_at_once, deciding
 from statemachine.features.features import KRAFT_VERSION as KRAFT_VERSION_FEATURE
-from statemachine.features.features import levels_refusal, unsupported_levels
+from statemachine.features.features import levels_refusal, unsupported_reason
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
 from statemachine.image.snapshot import Loading, begin
@@ -167,7 +167,7 @@ class QuorumController:
             replay=replay_values,
             load_snapshot=Loading,
             on_control=self._on_control_record,
-            refusal=lambda image: unsupported_levels(image.features),
+            refusal=lambda image: unsupported_reason(image.features),
         )
         self._scheduler = Scheduler(self.image)
         self._mutation_quotas = MutationQuotas(mutation_window_seconds)

@@ -22,8 +22,9 @@ def without(error: ModuleNotFoundError) -> ImportError:
 
 def _sentence(names: list[str]) -> str:
     are = "is" if len(names) == 1 else "are"
+    shown = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     return (
-        f"lag reports need {' and '.join(names)}, which {are} not installed: "
+        f"lag reports need {shown}, which {are} not installed: "
         f"{sys.executable} -m pip install {' '.join(names)}"
     )
 

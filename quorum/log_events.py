@@ -97,6 +97,7 @@ class LogEvent(Enum):
     # `metaquorum backup --every`.
     BACKUP_MADE = "backup-made", "a scheduled backup is complete"
     BACKUP_FAILED = "backup-failed", "a scheduled backup failed; the next one is tried"
+    METRICS_NOT_WRITTEN = "metrics-not-written", "the metrics of backups are those of before"
 
     def __init__(self, event: str, meaning: str) -> None:
         self.event = event

@@ -82,6 +82,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
     format: int = FORMAT
     id: str
+    """The time of the backup; later, if the clock was put back, because ids rise."""
     cluster_id: str
     taken_ms: _Number
     """The time of the backup, by the clock of the machine that made it: everything that the leader
@@ -149,13 +150,13 @@ class Manifest(Struct, frozen=True, kw_only=True):
         )
 
 
-def backup_id(taken_ms: int) -> str:
-    """The id of a backup of this time; ids sort like their times."""
-    return show_time(taken_ms, "milliseconds").replace("-", "").replace(":", "")
+def backup_id(id_ms: int) -> str:
+    """The id of this time; ids sort like their times."""
+    return show_time(id_ms, "milliseconds").replace("-", "").replace(":", "")
 
 
-def taken_ms_of(id_: str) -> int:
-    """The time of the backup with this id."""
+def id_ms_of(id_: str) -> int:
+    """The time in an id; raises `ValueError` if there is no such time."""
     date, _, time = id_.partition("T")
     return parse_time_ms(f"{date[:4]}-{date[4:6]}-{date[6:]}T{time[:2]}:{time[2:4]}:{time[4:]}")
 
@@ -168,18 +169,26 @@ def manifest_name(id_: str) -> str:
 def manifest_id(name: str) -> str | None:
     """The id of the backup that a manifest of this file name has; None for another file."""
     match = _NAME.fullmatch(name)
-    return None if match is None else match[1]
+    if match is None:
+        return None
+    try:
+        following = backup_id(id_ms_of(match[1]) + 1)
+    except ValueError:
+        # No calendar has this time.
+        return None
+    # The next backup needs an id behind it.
+    return match[1] if _NAME.fullmatch(manifest_name(following)) else None
 
 
-def snapshot_name(id_: OffsetAndEpoch, taken_ms: int) -> str:
+def snapshot_name(id_: OffsetAndEpoch, id_ms: int) -> str:
     """The file name of a snapshot. Each run has its own: an earlier backup may have the file."""
     stem, _, suffix = checkpoint_name(id_).partition(".")
-    return f"{stem}-{taken_ms:013}.{suffix}"
+    return f"{stem}-{id_ms:013}.{suffix}"
 
 
-def log_name(base: int, taken_ms: int) -> str:
+def log_name(base: int, id_ms: int) -> str:
     """The file name of a piece of the log that begins at `base`; as above."""
-    return f"{base:020}-{taken_ms:013}.log"
+    return f"{base:020}-{id_ms:013}.log"
 
 
 def written_ms(name: str) -> int | None:
@@ -191,15 +200,16 @@ def written_ms(name: str) -> int | None:
 def make_manifest(
     summary: LogSummary,
     *,
+    id_ms: int,
     cluster_id: str,
     taken_ms: int,
     snapshot: StoredFile | None,
     log: list[LogFile],
 ) -> Manifest:
-    """The manifest of these files, whose log has this summary."""
+    """The manifest of these files, whose log has this summary; `id_ms` is the time in its id."""
     voters = () if summary.voters is None else summary.voters.current.voters
     return Manifest(
-        id=backup_id(taken_ms),
+        id=backup_id(id_ms),
         cluster_id=cluster_id,
         taken_ms=taken_ms,
         end_offset=summary.end.offset,
@@ -252,9 +262,9 @@ def decode_manifest(content: bytes, where: str) -> Manifest:
 
 def _check(manifest: Manifest) -> None:
     """Raise `ValueError` unless the files follow on each other, up to the end."""
-    if manifest.id != backup_id(manifest.taken_ms):
+    if id_ms_of(manifest.id) < manifest.taken_ms:
         raise ValueError(
-            f"its id is {manifest.id}, its time that of {backup_id(manifest.taken_ms)}"
+            f"its id is {manifest.id}, and it was taken later, at {show_time(manifest.taken_ms)}"
         )
     start = 0 if manifest.snapshot is None else manifest.snapshot.end_offset
     if manifest.log and manifest.log[0].base_offset > start:

@@ -86,7 +86,6 @@ class ObjectStorage:
     def create(self, name: str) -> Iterator[Writer]:
         with self._said():
             stream = self._files.open_output_stream(f"{self._root}/{name}")
-        is_whole = False
 
         def write(data: bytes) -> None:
             with self._said():
@@ -94,12 +93,15 @@ class ObjectStorage:
 
         try:
             yield Writer(write)
-            is_whole = True
-        finally:
             with self._said():
                 stream.close()
-                if not is_whole:
-                    self._files.delete_file(f"{self._root}/{name}")
+        except BaseException:
+            # Closing publishes what was sent. The error to tell is the first one.
+            with suppress(OSError, ValueError):
+                stream.close()
+            with suppress(OSError, ValueError):
+                self._files.delete_file(f"{self._root}/{name}")
+            raise
 
     def remove(self, name: str) -> None:
         with self._said(), suppress(FileNotFoundError):

@@ -6,12 +6,10 @@ folder, checked on the way, and moved into place at the end.
 """
 
 import random
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from admin.backup.log_summary import LogSummary
@@ -24,24 +22,25 @@ from admin.backup.verification import (
     checked_content,
     naming,
 )
-from admin.settings import Role
+from admin.config import WILDCARDS, Given, from_file
+from admin.settings import InvalidSetting, Role
 from admin.tools.founding import (
     LOST_EPOCHS_MAX,
     NewEpoch,
     copy_log,
     log_folder_of,
-    make_folders,
     new_identity,
     open_epoch,
     write_election,
 )
 from admin.tools.local_plan import SETTINGS_FILE, NodePlan, as_properties, node_settings
+from admin.tools.work_folder import work_folder
 from quorum.core.limits import EPOCH_MAX, STRANGER_EPOCH_LEAP_MAX
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint, Voter, VoterSet
 from quorum.log import meta_properties
 from quorum.log.checkpoint import CheckpointCheck, checkpoint_name
-from quorum.log.filesystem import FolderLock, make_folder, replace_file, sync_folder
+from quorum.log.filesystem import make_folder, replace_file, sync_folder
 from quorum.log.segment import Segment
 from quorum.persistent_state import LISTENER_NAME
 from quorum.records.batch_stream import BatchStream
@@ -97,7 +96,7 @@ def make_plan(
     """Plan the controllers in `folder`: those of `given`, or else the voters of the backup.
 
     `newest` is the newest backup of the place. Raises `BackupError` unless the data folders of the
-    controllers are new or empty.
+    controllers are new or empty, and settings that are there are those of the plan.
     """
     addresses = _voters_of(manifest) if given is None else given
     check_restorable(manifest)
@@ -105,14 +104,16 @@ def make_plan(
         NewController(id_, address, folder / f"controller-{id_}")
         for id_, address in sorted(addresses.items())
     ]
-    for each in controllers:
-        _check_empty(each)
-    return Plan(
+    plan = Plan(
         manifest,
         _new_cluster_id() if is_new_cluster else manifest.cluster_id,
         _first_epoch(manifest, newest, now_ms),
         controllers,
     )
+    for each in controllers:
+        _check_empty(each)
+        _check_settings(each, plan)
+    return plan
 
 
 def _first_epoch(manifest: Manifest, newest: Manifest, now_ms: int) -> Epoch:
@@ -123,7 +124,9 @@ def _first_epoch(manifest: Manifest, newest: Manifest, now_ms: int) -> Epoch:
     """
     last = newest if newest.cluster_id == manifest.cluster_id else manifest
     check_epochs(last)
-    minutes = max(0, now_ms - last.taken_ms) // 60_000
+    # A clock that was ahead says nothing about the age.
+    taken_ms = last.taken_ms if last.taken_ms <= now_ms else last.last_record_ms
+    minutes = max(0, now_ms - taken_ms) // 60_000
     first = max(manifest.epoch, last.epoch) + LOST_EPOCHS_MAX
     return Epoch(min(first + min(minutes, AGE_MINUTES_MAX), EPOCH_MAX - 1))
 
@@ -163,6 +166,55 @@ def _check_empty(controller: NewController) -> None:
     )
 
 
+def _check_settings(controller: NewController, plan: Plan) -> None:
+    """Raise `BackupError` if the settings that a controller keeps are of another node."""
+    if not controller.settings.exists():
+        return
+    try:
+        kept = {each.setting.name: each for each in from_file(controller.settings)}
+        differing = [*_contradictions(kept, controller, plan)]
+    except InvalidSetting as error:
+        raise BackupError(f"{error}. Mend it; or move the file away, for new settings") from error
+    if differing:
+        raise BackupError(
+            f"{controller.settings} would be kept, but its node is not that of the plan: "
+            f"{'; '.join(differing)}. Mend it; or move the file away, for new settings"
+        )
+
+
+def _contradictions(
+    kept: Mapping[str, Given], controller: NewController, plan: Plan
+) -> Iterator[str]:
+    """Yield the settings that make a node another one than this controller of the plan."""
+    voters = {each.id: each.address for each in plan.controllers}
+    fits: Mapping[str, tuple[object, Callable[[Any], bool]]] = {
+        "process.roles": (Role.CONTROLLER, lambda role: role is Role.CONTROLLER),
+        "node.id": (controller.id, lambda id_: id_ == controller.id),
+        "cluster.id": (plan.cluster_id, lambda id_: id_ == plan.cluster_id),
+        "log.dir": (controller.data, lambda path: path.resolve() == controller.data.resolve()),
+        "quorum.voters": (
+            _as_voters(plan),
+            lambda found: {id_: at or voters.get(id_) for id_, at in found.items()} == voters,
+        ),
+        "advertised.listeners" if "advertised.listeners" in kept else "listeners": (
+            controller.address,
+            lambda found: any(_leads_to(each.address, controller.address) for each in found),
+        ),
+    }
+    for name, (wanted, is_it) in fits.items():
+        if name in kept and not is_it(kept[name].value()):
+            yield f"{name} is {kept[name].text}, not {wanted}"
+
+
+def _leads_to(listener: Address, address: Address) -> bool:
+    return listener == address or (listener.host in WILDCARDS and listener.port == address.port)
+
+
+def _as_voters(plan: Plan) -> str:
+    """The voters as `quorum.voters` has them."""
+    return ",".join(f"{each.id}@{each.address}" for each in plan.controllers)
+
+
 def _new_cluster_id() -> str:
     rng = random.SystemRandom()
     while True:
@@ -179,7 +231,7 @@ def restore(plan: Plan, storage: Storage, folder: Path, *, now_ms: int) -> Seque
     none of the controllers has data.
     """
     try:
-        with _work_folder(folder) as work:
+        with work_folder(folder, WORK) as work:
             log = work / "log"
             make_folder(log)
             summary = _copy_out(storage, plan.manifest, log)
@@ -275,9 +327,8 @@ def _make_home(plan: Plan, controller: NewController) -> bool:
     make_folder(controller.folder)
     if controller.settings.exists():
         return False
-    voters = ",".join(f"{each.id}@{each.address}" for each in plan.controllers)
     node = NodePlan(role=Role.CONTROLLER, id=controller.id, kafka=controller.address)
-    settings = node_settings(node, plan.cluster_id, voters, controller.data.absolute())
+    settings = node_settings(node, plan.cluster_id, _as_voters(plan), controller.data.absolute())
     replace_file(controller.settings, as_properties(settings, "restore").encode())
     return True
 
@@ -288,24 +339,3 @@ def _put_in_place(controller: NewController, made: Path) -> None:
     # An empty folder is replaced; one with anything in it is not.
     made.rename(controller.data)
     sync_folder(controller.folder)
-
-
-@contextmanager
-def _work_folder(folder: Path) -> Iterator[Path]:
-    """Make a work folder in `folder`; it is removed at the end."""
-    was_there = folder.exists()
-    make_folders(folder)
-    work = folder / WORK
-    make_folder(work)
-    lock = FolderLock(work)
-    try:
-        for left in work.iterdir():
-            # By a run that was killed.
-            if left.is_dir():
-                shutil.rmtree(left)
-        yield work
-    finally:
-        shutil.rmtree(work)
-        lock.release()
-        if not was_there and not any(folder.iterdir()):
-            folder.rmdir()

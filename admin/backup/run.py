@@ -22,21 +22,23 @@ from admin.backup.manifest import (
     Manifest,
     StoredFile,
     encode_manifest,
+    id_ms_of,
     log_name,
     make_manifest,
     manifest_name,
     snapshot_name,
-    taken_ms_of,
     written_ms,
 )
-from admin.backup.storage import Storage, Writer, backup_ids, read_manifest
+from admin.backup.storage import Storage, Writer, backup_ids, read_manifest, read_manifests
 from admin.client.metadata_source import (
     PAUSE_SECONDS,
     Elsewhere,
+    EpochsFell,
     Records,
     SnapshotGone,
     Source,
 )
+from admin.units import show_time
 from quorum.clocks import monotonic_ms
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
 from quorum.log.checkpoint import CheckpointCheck
@@ -88,9 +90,9 @@ class Retention:
 
 
 def expired(taken_ms: Sequence[tuple[str, int]], retention: Retention, *, now_ms: int) -> list[str]:
-    """The ids of the backups that need not be kept, of these with their times, the oldest first.
+    """The ids of the backups that need not be kept, of these with their times, in their order.
 
-    A backup goes if either limit says so, but never the newest one.
+    A backup goes if either limit says so, but never the last one.
     """
     gone: list[str] = []
     newest_first = list(reversed(taken_ms))
@@ -158,25 +160,27 @@ class _Run:
         self._patience_ms = patience_ms
         self._fetched_bytes = 0
         self._remarks = [*source.remarks]
-        self._taken_ms = 0
+        self._id_ms = 0
+        """The time in the id of the backup, and in the names of its files."""
 
     async def back_up(self, now_ms: int, retention: Retention) -> Outcome:
         ids = backup_ids(self._storage)
         previous = self._previous(ids)
-        # Ids rise even if the clock was put back.
-        self._taken_ms = max(now_ms, taken_ms_of(ids[-1]) + 1) if ids else now_ms
+        # Ids rise even if the clock was put back; the time of the backup does not.
+        self._id_ms = max(now_ms, id_ms_of(ids[-1]) + 1) if ids else now_ms
         chain, previous = await self._continued(previous)
         manifest = make_manifest(
             chain.summary,
+            id_ms=self._id_ms,
             cluster_id=self._source.cluster_id,
-            taken_ms=self._taken_ms,
+            taken_ms=now_ms,
             snapshot=chain.snapshot,
             log=chain.log,
         )
         with self._storage.create(manifest.name) as writer:
             writer.write(encode_manifest(manifest))
         self._check_published(manifest)
-        removed = self._remove(retention)
+        removed = self._remove(retention, manifest)
         return Outcome(
             manifest, previous, self._fetched_bytes, tuple(removed), tuple(self._remarks)
         )
@@ -252,7 +256,13 @@ class _Run:
         """Fetch what follows on `end`, from a leader that knows what is committed."""
         deadline_ms = monotonic_ms() + self._patience_ms
         while True:
-            found = await self._source.fetch(end)
+            try:
+                found = await self._source.fetch(end)
+            except EpochsFell as error:
+                raise BackupError(
+                    f"{error}: the last backup ends in a later epoch. If `metaquorum recover` has "
+                    "let the epochs of the cluster begin again, name another place with --to"
+                ) from error
             if isinstance(found, Elsewhere):
                 return found
             await self._pace.took(len(found.data))
@@ -322,7 +332,7 @@ class _Run:
         """Fetch a snapshot into a file; raises `SnapshotGone`."""
         check, summary = CheckpointCheck(id_), LogSummary()
         stream = BatchStream(base=0, epoch_min=0)
-        name = snapshot_name(id_, self._taken_ms)
+        name = snapshot_name(id_, self._id_ms)
         with self._storage.create(name) as writer, _checked(f"snapshot {id_} of the leader"):
             async for data in self._parts(id_):
                 for batch in stream.feed(data):
@@ -360,7 +370,7 @@ class _Run:
             if chain.log and chain.log[-1].size_bytes < GROWING_BYTES:
                 last = chain.log[-1]
                 base, old = Offset(last.base_offset), self._content(last)
-            name = log_name(base, self._taken_ms)
+            name = log_name(base, self._id_ms)
             with self._storage.create(name) as writer:
                 writer.write(old)
                 found = await self._fill(chain.summary, writer, found, target)
@@ -431,35 +441,58 @@ class _Run:
             )
         return content
 
-    def _remove(self, retention: Retention) -> list[str]:
+    def _remove(self, retention: Retention, newest: Manifest) -> list[str]:
         """Remove what need not be kept: first the manifests, then the files of none."""
-        manifests: list[Manifest] = []
-        is_whole = True
-        for id_ in backup_ids(self._storage):
-            try:
-                manifests.append(read_manifest(self._storage, id_))
-            except BackupDamaged:
-                is_whole = False
-        times = [(each.id, each.taken_ms) for each in manifests]
-        gone = expired(times, retention, now_ms=self._taken_ms)
+        manifests, damaged = read_manifests(self._storage)
+        now_ms = _surely_passed_ms(newest)
+        gone = self._expired(manifests, retention, newest.taken_ms, now_ms)
         for id_ in gone:
             self._storage.remove(manifest_name(id_))
         for name in self._storage.unfinished():
             self._storage.remove(name)
-        if is_whole:
-            # The files of a manifest that cannot be read are not known.
+        if damaged:
+            # The files that they name are not known.
+            self._remarks.append(
+                f"{self._storage}: {', '.join(damaged)} cannot be used, and names files that are "
+                "not known: no file is removed any more. Bring it back from a copy, or move it away"
+            )
+        else:
             named = {file.name for each in manifests if each.id not in gone for file in each.files}
             for name in self._storage.sizes():
-                if name not in named and self._is_left(name):
+                if name not in named and self._is_left(name, now_ms):
                     self._storage.remove(name)
         return gone
 
-    def _is_left(self, name: str) -> bool:
+    def _expired(
+        self, manifests: Sequence[Manifest], retention: Retention, clock_ms: int, now_ms: int
+    ) -> list[str]:
+        """The ids of the backups to remove; tell of those that only the clock calls too old."""
+        # A backup is no older than its last record, whatever the clock said when it was made.
+        times = [(each.id, max(each.taken_ms, each.last_record_ms)) for each in manifests]
+        gone = expired(times, retention, now_ms=now_ms)
+        spared = len(expired(times, retention, now_ms=clock_ms)) - len(gone)
+        if spared:
+            self._remarks.append(
+                f"the clock of this machine says {show_time(clock_ms)}, the last record of the "
+                f"cluster {show_time(now_ms)}: the backups that only the clock calls too old for "
+                f"--keep-for are kept ({spared}). Check both clocks"
+            )
+        return gone
+
+    def _is_left(self, name: str, now_ms: int) -> bool:
         """Check whether a file that no manifest names is one of a backup, and of none under way."""
         written = written_ms(name)
         if written is None:
             return False
-        return self._storage.is_exclusive or self._taken_ms - written > OTHERS_MS_MAX
+        return self._storage.is_exclusive or now_ms - written > OTHERS_MS_MAX
+
+
+def _surely_passed_ms(newest: Manifest) -> int:
+    """The time by which others are judged: what is removed does not come back, so neither the clock
+    of this machine nor that of the leader alone is believed to have gone so far."""
+    if newest.last_record_ms < 0:
+        return newest.taken_ms
+    return min(newest.taken_ms, newest.last_record_ms)
 
 
 @contextmanager

@@ -33,8 +33,10 @@ class Schedule:
     async def run(self, make: Callable[[], Awaitable[str]], storage: Storage) -> None:
         """Make one backup after the other until cancelled; `make` returns a sentence about it.
 
-        Raises `AdminError` if the metrics cannot be written.
+        Raises `AdminError` if the first metrics cannot be written; later ones may fail, as a
+        backup may.
         """
+        is_first = True
         while True:
             begun_ms = monotonic_ms()
             try:
@@ -49,7 +51,17 @@ class Schedule:
                 )
             else:
                 logger.info("%s", said, extra=LogEvent.BACKUP_MADE.extra)
-            self._write_metrics(storage)
+            try:
+                self._write_metrics(storage)
+            except AdminError as error:
+                if is_first:
+                    raise
+                logger.warning(
+                    "Backups go on without metrics: %s",
+                    error,
+                    extra=LogEvent.METRICS_NOT_WRITTEN.extra,
+                )
+            is_first = False
             await asyncio.sleep(max(0, begun_ms + self.every_ms - monotonic_ms()) / 1_000)
 
     def _write_metrics(self, storage: Storage) -> None:

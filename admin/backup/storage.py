@@ -119,6 +119,21 @@ def find_manifest(storage: Storage, id_: str | None) -> Manifest:
     return read_manifest(storage, id_ or ids[-1])
 
 
+def read_manifests(storage: Storage) -> tuple[list[Manifest], list[str]]:
+    """Read all manifests, the oldest first, and the names of those that are damaged.
+
+    Raises `BackupError` if one cannot be read at all.
+    """
+    sound: list[Manifest] = []
+    damaged: list[str] = []
+    for id_ in backup_ids(storage):
+        try:
+            sound.append(read_manifest(storage, id_))
+        except BackupDamaged:
+            damaged.append(manifest_name(id_))
+    return sound, damaged
+
+
 def newest_manifest(storage: Storage) -> Manifest | None:
     """Read the manifest of the newest backup that has a sound one; raises `BackupError`."""
     for id_ in reversed(backup_ids(storage)):

@@ -16,6 +16,7 @@ from admin.backup.manifest import (
     LogFile,
     Manifest,
     StoredFile,
+    id_ms_of,
     make_manifest,
 )
 from admin.backup.storage import Storage
@@ -24,7 +25,7 @@ from quorum.core.limits import EPOCH_MAX
 from quorum.core.vocabulary import OffsetAndEpoch
 from quorum.log.checkpoint import CheckpointCheck, values_of
 from quorum.records.batch_stream import BatchStream, StreamedBatch
-from statemachine.features.features import KRAFT_VERSION, unsupported_levels
+from statemachine.features.features import KRAFT_VERSION, unsupported_reason
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
 from statemachine.image.snapshot import load
@@ -62,7 +63,7 @@ def verify(storage: Storage, manifest: Manifest) -> Verified:
 
 def check_restorable(manifest: Manifest) -> None:
     """Raise `BackupError` if this release cannot found a cluster from a sound backup."""
-    reason = unsupported_levels({**manifest.features, KRAFT_VERSION: manifest.kraft_version})
+    reason = unsupported_reason({**manifest.features, KRAFT_VERSION: manifest.kraft_version})
     if reason is not None:
         raise BackupError(f"backup {manifest.id}: {reason}; restore it with a newer one")
     check_epochs(manifest)
@@ -136,6 +137,7 @@ def check_facts(storage: Storage, manifest: Manifest, summary: LogSummary) -> No
     """Raise `BackupDamaged` unless the files say what the manifest says."""
     found = make_manifest(
         summary,
+        id_ms=id_ms_of(manifest.id),
         cluster_id=manifest.cluster_id,
         taken_ms=manifest.taken_ms,
         snapshot=manifest.snapshot,

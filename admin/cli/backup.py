@@ -113,9 +113,9 @@ def command(
 
     Fetches the newest snapshot and the log behind it from the leader, as an observer does, and
     checks them; any node may be named. A further run into the same place fetches only what is
-    new. Everything that the leader knew to be committed then is in a backup. An interrupted run
-    leaves the earlier backups as they were. With --every it goes on after a failure, and logs each
-    backup as `backup-made` or `backup-failed`.
+    new. Everything that was committed when it began is in a backup; of a leader of Kafka's, what
+    that knew to be committed. An interrupted run leaves the earlier backups as they were. With
+    --every it goes on after a failure, and logs each backup as `backup-made` or `backup-failed`.
 
     `backup verify` checks a backup, `metaquorum restore` founds a cluster from it
     (docs/recovery.md). With --from-folder the log of a stopped node is taken, if no controller is
@@ -183,8 +183,8 @@ async def _back_up_again_and_again(
     async def once() -> str:
         begun_ms = monotonic_ms()
         outcome = await _back_up_once(target, wanted)
-        sentences = (_line(outcome, monotonic_ms() - begun_ms), *outcome.remarks)
-        return " ".join(sentences)
+        remarks = (f"{each}." for each in outcome.remarks)
+        return " ".join((_line(outcome, monotonic_ms() - begun_ms), *remarks))
 
     await schedule.run(once, storage_of(wanted.place))
 
@@ -223,6 +223,7 @@ async def _source(target: Target, folder: Path | None) -> "AsyncIterator[Source]
         controllers, cluster_id = await _controllers(target, client)
     if cluster_id is None:
         raise AdminError("the cluster has no id yet: it has not been founded")
+    not_before = await _committed(replace(target, servers=None, controllers=tuple(controllers)))
     channels = Channels("backup", target.config.security)
     try:
         yield MetadataSource(
@@ -230,9 +231,31 @@ async def _source(target: Target, folder: Path | None) -> "AsyncIterator[Source]
             controllers,
             cluster_id=cluster_id,
             patience_ms=target.timeout_ms,
+            not_before=not_before,
         )
     finally:
         await channels.close()
+
+
+async def _committed(controllers: Target) -> int:
+    """The offset below which everything is committed, as a leader says whom a majority confirms.
+
+    A leader that was cut off from the others may serve its log for three seconds more. It is 0 for
+    controllers of Kafka, which confirm nothing.
+    """
+    from admin.faults import Incompatible, Refused
+    from quorum.protocol.errors import ErrorCode
+
+    async with controllers.client() as client:
+        try:
+            return (await client.topics(())).as_of or 0
+        except Incompatible:
+            return 0
+        except Refused as error:
+            # One of ours that follows one of Kafka.
+            if error.code == ErrorCode.UNSUPPORTED_VERSION:
+                return 0
+            raise
 
 
 async def _controllers(
@@ -306,6 +329,7 @@ def _as_list(found: "Sequence[Manifest]") -> "Mapping[str, Any]":
 
 _BACKUPS: Final["Columns[Manifest]"] = {
     "Backup": lambda each: each.id,
+    "Taken": lambda each: _time(each.taken_ms),
     "Cluster": lambda each: each.cluster_id,
     "EndOffset": lambda each: each.end_offset,
     "Epoch": lambda each: each.epoch,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from admin.cli.options import BadInput, Exit, Parsed, command_line, say, write
+from admin.cli.options import ADDRESSED_VOTERS, BadInput, Exit, command_line, say, write
 
 if TYPE_CHECKING:
     from quorum.core.vocabulary import ReplicaId
@@ -62,12 +62,6 @@ def _dump_file(file: Path, output: str, *, titled: bool) -> bool:
     return is_sound
 
 
-def _voters(text: str) -> "Mapping[ReplicaId, Address]":
-    from admin.settings import addressed_voters
-
-    return addressed_voters(text)
-
-
 @click.command()
 @click.argument(
     "sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(path_type=Path)
@@ -81,7 +75,7 @@ def _voters(text: str) -> "Mapping[ReplicaId, Address]":
 )
 @click.option(
     "--voters",
-    type=Parsed("id@host:port,...", _voters),
+    type=ADDRESSED_VOTERS,
     help="The voters, if the log does not name them; or new addresses of its voters.",
 )
 def adopt(
@@ -97,12 +91,13 @@ def adopt(
     from admin.tools.adopt.plan import make_plan
     from admin.tools.adopt.report import commands, report
     from admin.tools.adopt.source import AdoptError, take
-    from admin.tools.adopt.writer import settings_file, work_folder
+    from admin.tools.adopt.writer import settings_file, work_in
     from admin.tools.adopt.writer import write as write_folders
+    from admin.tools.founding import given_to_owner
     from quorum.clocks import wall_ms
 
     try:
-        with work_folder(folder, tuple(sources)) as work:
+        with given_to_owner(folder), work_in(folder, tuple(sources)) as work:
             found = [take(path, work / f"source-{place}") for place, path in enumerate(sources)]
             plan = make_plan(found, voters)
             text = report(plan, found)

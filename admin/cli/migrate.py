@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from admin.cli.options import (
+    ADDRESSED_VOTERS,
     ADDRESSES,
     BROKERS,
     DURATION,
     BadInput,
     Exit,
-    Parsed,
     add_options,
     client_config,
+    command_config_option,
     command_line,
     output_option,
     run,
@@ -37,12 +38,6 @@ WITHIN_MS: Final = 600_000
 SESSION_MS: Final = 9_000
 
 
-def _voters(text: str) -> "Mapping[ReplicaId, Address]":
-    from admin.settings import addressed_voters
-
-    return addressed_voters(text)
-
-
 _options: Final = add_options(
     click.option(
         "--from",
@@ -54,17 +49,11 @@ _options: Final = add_options(
     click.option(
         "--controllers",
         "ours",
-        type=Parsed("id@host:port,...", _voters),
+        type=ADDRESSED_VOTERS,
         required=True,
         help="Our controllers, which take their place.",
     ),
-    click.option(
-        "--command-config",
-        type=click.Path(path_type=Path),
-        envvar="METAQUORUM_COMMAND_CONFIG",
-        show_envvar=True,
-        help="Kafka's client.properties: TLS, and the credentials of this client.",
-    ),
+    command_config_option,
     click.option(
         "--timeout",
         "timeout_ms",
@@ -301,8 +290,11 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
     contents = await cluster.contents(quorum)
     kafka_settings: Mapping[str, str | None] = {}
     problem = None
+    our_settings: Mapping[int, Mapping[str, str]] = {}
+    our_problems: Mapping[int, str] = {}
     if into is Kind.OURS:
         kafka_settings, problem = await cluster.kafka_settings(quorum)
+        our_settings, our_problems = await cluster.our_settings()
     return Look(
         into=into,
         quorum=quorum,
@@ -314,7 +306,8 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
         running_moves=await cluster.running_moves(quorum),
         kafka_settings=kafka_settings,
         kafka_settings_problem=problem,
-        our_settings=await cluster.our_settings() if into is Kind.OURS else {},
+        our_settings=our_settings,
+        our_settings_problems=our_problems,
     )
 
 
@@ -329,8 +322,8 @@ async def _move(cluster: "Cluster", into: Any, rolled: tuple[int, ...], within_m
         write(plan_text(look, found, command=command_line()))
         return Exit.NOT_FINISHED
 
-    async def obstacle() -> "Finding | None":
-        return rules.obstacle(await _look(cluster, into, rolled))
+    async def obstacle(id: int) -> "Finding | None":
+        return rules.obstacle(await _look(cluster, into, rolled), id)
 
     step = await change_voters(
         cluster,

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from admin.client.admin_client import AdminClient
     from admin.client.command_config import ClientConfig
     from admin.model import PartitionId
+    from quorum.core.vocabulary import ReplicaId
     from quorum.transport.address import Address
+    from quorum.transport.security.protocols import ClientSecurity
 
 
 T = TypeVar("T")
@@ -77,6 +79,12 @@ def _addresses(text: str) -> "tuple[Address, ...]":
     return parse_addresses(text)
 
 
+def _addressed_voters(text: str) -> "Mapping[ReplicaId, Address]":
+    from admin.settings import addressed_voters
+
+    return addressed_voters(text)
+
+
 def is_id(text: str) -> bool:
     """Check whether a text is the id of a node or the number of a partition."""
     return whole_number(text, ID_MAX) is not None
@@ -124,6 +132,7 @@ def _rate(text: str, *, lowest: int) -> int:
 
 
 ADDRESSES: Final = Parsed("host:port,...", _addresses)
+ADDRESSED_VOTERS: Final = Parsed("id@host:port,...", _addressed_voters)
 BROKERS: Final = Parsed("id,...", _broker_ids)
 PARTITION: Final = Parsed("topic-number", _partition)
 NAME_VALUE: Final = Parsed("name=value", _name_and_value)
@@ -362,6 +371,13 @@ def client_config(path: Path) -> "ClientConfig":
     return config
 
 
+def security_of(command_config: Path | None) -> "ClientSecurity":
+    """The security of the connections: none without --command-config."""
+    from quorum.transport.security.protocols import PLAIN_CLIENT
+
+    return PLAIN_CLIENT if command_config is None else client_config(command_config).security
+
+
 def with_target(work: Callable[..., Any]) -> Callable[..., None]:
     """Add the options for the nodes to ask, and call `work` with the `Target` and the others.
 
@@ -394,6 +410,13 @@ def with_target(work: Callable[..., Any]) -> Callable[..., None]:
     return command
 
 
+command_config_option = click.option(
+    "--command-config",
+    type=click.Path(path_type=Path),
+    envvar="METAQUORUM_COMMAND_CONFIG",
+    show_envvar=True,
+    help="Kafka's client.properties: TLS, and the credentials of this client.",
+)
 stale_option = click.option(
     "--stale", is_flag=True, help="Allow a stale answer from any node; needs no leader."
 )

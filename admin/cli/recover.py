@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from admin.cli.options import Parsed, run, say, write
+from admin.cli.options import (
+    ADDRESSED_VOTERS,
+    Parsed,
+    command_config_option,
+    run,
+    say,
+    security_of,
+    write,
+)
 
 if TYPE_CHECKING:
+    from admin.tools.living_nodes import Seen
     from admin.tools.recover.plan import Plan
     from quorum.core.vocabulary import ReplicaId
     from quorum.transport.address import Address
+    from quorum.transport.security.protocols import ClientSecurity
 
 Source = tuple["ReplicaId | None", Path]
 """A folder, and the id of its node if the folder has lost it."""
-
-
-def _voters(text: str) -> "Mapping[ReplicaId, Address]":
-    from admin.settings import addressed_voters
-
-    return addressed_voters(text)
 
 
 def _source(text: str) -> Source:
@@ -41,9 +45,10 @@ def _source(text: str) -> Source:
 )
 @click.option(
     "--voters",
-    type=Parsed("id@host:port,...", _voters),
+    type=ADDRESSED_VOTERS,
     help="New addresses of these nodes.",
 )
+@command_config_option
 @click.option("--cluster-id", help="The id of the cluster, if no folder has it.")
 @click.option(
     "--yes-lose-data",
@@ -56,6 +61,7 @@ def command(
     voters: "Mapping[ReplicaId, Address] | None",
     cluster_id: str | None,
     confirmed: str | None,
+    command_config: Path | None,
 ) -> None:
     """Let a cluster go on whose majority is lost for good.
 
@@ -67,26 +73,26 @@ def command(
     Also the way back for nodes whose epochs are used up, or whose quorum-state is lost or damaged;
     for one whose meta.properties is, write its id before the folder: 1=/data/mq. Folders of a
     majority that can still start are refused: they lose nothing. So is everything while a voter of
-    before answers at its address.
+    before answers at its address; the report says what is at the addresses of the others.
     """
     from admin.tools.adopt.source import AdoptError
-    from admin.tools.founding import FolderBusy, locked_folder
+    from admin.tools.founding import FolderBusy
     from admin.tools.recover.plan import make_plan
     from admin.tools.recover.report import afterwards, report
-    from admin.tools.recover.survivors import RecoverError, read_to_recover, remove_copy
+    from admin.tools.recover.survivors import RecoverError, held, read_to_recover
     from admin.tools.recover.writer import prepare, put_in_place
     from quorum.clocks import wall_ms
     from quorum.log.errors import StorageError
 
     folders = [folder for _, folder in sources]
+    security = security_of(command_config)
     try:
         with ExitStack() as stack:
             for folder in folders:
-                stack.enter_context(locked_folder(folder, is_changed=True))
-                stack.callback(remove_copy, folder)
+                stack.enter_context(held(folder))
             found = [read_to_recover(folder, id_) for id_, folder in sources]
             plan = make_plan(found, voters, cluster_id)
-            say(report(plan, _strangers(plan)))
+            say(report(plan, _seen(plan, security)))
             _confirm(plan, confirmed)
             now_ms = wall_ms()
             prepare(plan, now_ms=now_ms)
@@ -103,13 +109,12 @@ def command(
         write(f"- {line}")
 
 
-def _strangers(plan: "Plan") -> "Sequence[Address]":
-    """The addresses of the voters where somebody is who does not say who; raises `RecoverError` if
-    one of the voters answers."""
+def _seen(plan: "Plan", security: "ClientSecurity") -> "Seen":
+    """Ask the addresses of the voters; raises `RecoverError` if one of them answers."""
     from admin.tools.living_nodes import look_for_nodes
     from admin.tools.recover.survivors import RecoverError
 
-    seen = run(look_for_nodes(plan.places_before, plan.cluster_id))
+    seen = run(look_for_nodes(plan.places_before, plan.cluster_id, security))
     if seen.living:
         raise RecoverError(
             f"a controller of cluster {plan.cluster_id} answers at "
@@ -117,7 +122,7 @@ def _strangers(plan: "Plan") -> "Sequence[Address]":
             f"{', '.join(map(str, sorted(plan.voters_before)))} runs, nothing need be done; else "
             "stop it, and give its folder too"
         )
-    return seen.strange
+    return seen
 
 
 def _suffix(now_ms: int) -> str:

@@ -1,25 +1,30 @@
 """`metaquorum restore`: found a cluster from a backup."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from admin.cli.backup import described
-from admin.cli.options import Parsed, command_line, run, write
+from admin.cli.options import (
+    ADDRESSED_VOTERS,
+    command_config_option,
+    command_line,
+    run,
+    security_of,
+    write,
+)
 from admin.units import show_duration, show_time
 
 if TYPE_CHECKING:
+    from admin.backup.manifest import Manifest
     from admin.backup.restore import Plan
+    from admin.backup.storage import Storage
     from quorum.core.vocabulary import ReplicaId
     from quorum.transport.address import Address
-
-
-def _controllers(text: str) -> "Mapping[ReplicaId, Address]":
-    from admin.settings import addressed_voters
-
-    return addressed_voters(text)
+    from quorum.transport.security.protocols import ClientSecurity
 
 
 @click.command()
@@ -34,9 +39,10 @@ def _controllers(text: str) -> "Mapping[ReplicaId, Address]":
 )
 @click.option(
     "--controllers",
-    type=Parsed("id@host:port,...", _controllers),
+    type=ADDRESSED_VOTERS,
     help="The controllers; without it, the voters of the backup at their addresses.",
 )
+@command_config_option
 @click.option(
     "--new-cluster",
     "is_new_cluster",
@@ -49,16 +55,18 @@ def command(
     folder: Path,
     controllers: "Mapping[ReplicaId, Address] | None",
     is_new_cluster: bool,
+    command_config: Path | None,
 ) -> None:
     """Found a cluster from a backup: the newest one, unless BACKUP names another.
 
     Makes the folders of its controllers and prints the commands that start them. Whatever was
     committed after the backup is lost; the command says as of when that is, and what to do with
     brokers that know more (docs/recovery.md). The controllers of before must never be started
-    again: while one of them answers at its address, the command refuses. A data folder with
-    anything in it is refused.
+    again: while a voter of any backup in the place answers at its address, the command refuses; it
+    says what is at the others. A data folder with anything in it is refused.
     """
-    run(_restore(place, id, folder, controllers, is_new_cluster))
+    security = security_of(command_config)
+    run(_restore(place, id, folder, controllers, is_new_cluster, security))
 
 
 async def _restore(
@@ -67,10 +75,12 @@ async def _restore(
     folder: Path,
     controllers: "Mapping[ReplicaId, Address] | None",
     is_new_cluster: bool,
+    security: "ClientSecurity",
 ) -> None:
     from admin.backup.object_storage import storage_of
     from admin.backup.restore import make_plan, restore
     from admin.backup.storage import find_manifest, newest_manifest
+    from admin.tools.founding import given_to_owner
     from quorum.clocks import wall_ms
     from quorum.log.errors import StorageError
 
@@ -84,9 +94,11 @@ async def _restore(
         is_new_cluster=is_new_cluster,
         now_ms=wall_ms(),
     )
-    strange = () if is_new_cluster else await _strangers(plan)
+    seen = () if is_new_cluster else await _seen(plan, storage, security)
+    new = [path for each in plan.controllers for path in (each.data, each.settings)]
     try:
-        fresh = restore(plan, storage, folder, now_ms=wall_ms())
+        with given_to_owner(*new):
+            fresh = restore(plan, storage, folder, now_ms=wall_ms())
     except StorageError as error:
         raise click.ClickException(str(error)) from None
     write(described(plan.manifest))
@@ -99,34 +111,52 @@ async def _restore(
             "TLS, SASL and authorizer: if the controllers of before had them, add theirs first. "
             "Without them whoever reaches a controller may do everything."
         )
-    for address in strange:
-        write(
-            f"- Something listens at {address}, and does not say what it is: before you start "
-            "anything, make sure that it is no controller of before."
-        )
+    for line in seen:
+        write(f"- {line}")
     write("")
     write("Start the controllers, each with one of these commands:")
     for each in plan.controllers:
         write(f"  {command_line()} start --config {each.settings}")
 
 
-async def _strangers(plan: "Plan") -> "Sequence[Address]":
-    """The addresses of the controllers where somebody is who does not say who; raises
-    `BackupError` if a controller of before answers."""
+async def _seen(plan: "Plan", storage: "Storage", security: "ClientSecurity") -> "Sequence[str]":
+    """Ask the addresses of the controllers and return a sentence about each; raises `BackupError`
+    if a controller of before answers."""
     from admin.backup.manifest import BackupError
     from admin.tools.living_nodes import look_for_nodes
-    from quorum.transport.address import Address
 
-    before = [Address(of[1], of[2]) for each in plan.manifest.voters for of in each.endpoints]
-    places = (*before, *(each.address for each in plan.controllers))
-    seen = await look_for_nodes(places, plan.cluster_id)
+    places = {each.address for each in plan.controllers}
+    voters, unknown = _voters_of(plan.manifest, storage)
+    seen = await look_for_nodes({*places, *voters}, plan.cluster_id, security)
     if seen.living:
         raise BackupError(
             f"a node of cluster {plan.cluster_id} answers at {', '.join(map(str, seen.living))}: "
             "stop all controllers of before for good, or found a cluster beside theirs with "
             "--new-cluster"
         )
-    return seen.strange
+    return [*seen.lines(unknown)]
+
+
+def _voters_of(manifest: "Manifest", storage: "Storage") -> "tuple[set[Address], set[int]]":
+    """The addresses of the voters of this cluster in all backups that can be read, and the ids of
+    those without one: since a backup was made, its voters may have been replaced."""
+    from admin.backup.manifest import BackupDamaged
+    from admin.backup.storage import backup_ids, read_manifest
+    from quorum.transport.address import Address
+
+    found = [manifest]
+    for id_ in backup_ids(storage):
+        with suppress(BackupDamaged):
+            found.append(read_manifest(storage, id_))
+    places: dict[int, set[Address]] = {}
+    for each in found:
+        if each.cluster_id != manifest.cluster_id:
+            continue
+        listeners = {voter.id: voter.endpoints for voter in each.voters}
+        for voter_id in listeners or each.voter_ids:
+            known = (Address(host, port) for _, host, port in listeners.get(voter_id, ()))
+            places.setdefault(voter_id, set()).update(known)
+    return set().union(*places.values()), {each for each, known in places.items() if not known}
 
 
 def _notes(plan: "Plan", age_ms: int) -> list[str]:

@@ -41,10 +41,6 @@ _READER: Final = ReplicaKey(NO_REPLICA)
 _MOVED_ON: Final = frozenset(
     {Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH, Error.UNKNOWN_LEADER_EPOCH}
 )
-_EPOCHS_FELL: Final = (
-    "the last backup ends in a later epoch than the cluster is in: if `metaquorum recover` has let "
-    "its epochs begin again, name another place with --to"
-)
 _NO_CONTROLLER: Final = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 )
@@ -73,6 +69,17 @@ class Part(NamedTuple):
     """The size of the whole snapshot."""
 
 
+class EpochsFell(AdminError):
+    """The end that was asked for is of a later epoch than the cluster is in."""
+
+    def __init__(self, problem: object, end: OffsetAndEpoch, epoch: Epoch) -> None:
+        """`problem` is the answer to the request, `epoch` that of the cluster."""
+        super().__init__(
+            f"{problem}; asked for was what follows on epoch {end.epoch}, and the cluster is in "
+            f"epoch {epoch}"
+        )
+
+
 class SnapshotGone(Exception):
     """The leader no longer has the snapshot, or there is another leader with files of its own."""
 
@@ -85,7 +92,7 @@ class Source(Protocol):
     """What is not in it although it was there once, a sentence each."""
 
     async def fetch(self, end: OffsetAndEpoch) -> Records | Elsewhere:
-        """Ask for what follows on `end`; raises `AdminError`."""
+        """Ask for what follows on `end`; raises `AdminError`, of which `EpochsFell` is one."""
         ...
 
     async def fetch_snapshot(self, id_: OffsetAndEpoch, position: int) -> Part:
@@ -106,14 +113,20 @@ class MetadataSource:
         *,
         cluster_id: str,
         patience_ms: int,
+        not_before: int = 0,
     ) -> None:
-        """A request that stays without an answer for `patience_ms` fails."""
+        """A request that stays without an answer for `patience_ms` fails.
+
+        Everything below offset `not_before` is known to be committed: a leader that does not know
+        that was cut off from the others and replaced, and is not listened to.
+        """
         self._channels = channels
         self._addresses = addresses
         self._next = 0
         self._leader: Address | None = None
         self._epoch = Epoch(0)
         self._patience_ms = patience_ms
+        self._not_before = not_before
         self.cluster_id = cluster_id
         self.remarks: Sequence[str] = ()
         self.leaderships = 0
@@ -134,17 +147,18 @@ class MetadataSource:
             )
         except Unreachable as error:
             if 0 < self._epoch < end.epoch:
-                raise AdminError(f"{error}; {_EPOCHS_FELL}") from error
+                raise EpochsFell(error, end, self._epoch) from error
             raise
         response = answer.response
         assert isinstance(response, FetchResponse)
         if response.diverging is not None or response.snapshot is not None:
             return Elsewhere(response.snapshot)
         if response.error:
+            problem = f"the log cannot be fetched from {end}: {response.error}"
             # An epoch far above its own is none to our nodes.
-            fell = response.error is Error.INVALID_REQUEST and self._epoch < end.epoch
-            more = f"; {_EPOCHS_FELL}" if fell else ""
-            raise AdminError(f"the log cannot be fetched from {end}: {response.error}{more}")
+            if response.error is Error.INVALID_REQUEST and self._epoch < end.epoch:
+                raise EpochsFell(problem, end, self._epoch)
+            raise AdminError(problem)
         return Records(answer.records, response.high_watermark)
 
     async def fetch_snapshot(self, id_: OffsetAndEpoch, position: int) -> Part:
@@ -188,12 +202,19 @@ class MetadataSource:
                 problem = str(error)
             else:
                 if isinstance(answer, RaftResponse):
-                    if answer.response.error not in _MOVED_ON:
+                    if self._is_outdated(answer.response):
+                        self._look_elsewhere()
+                        problem = (
+                            f"{address} does not know that everything below offset "
+                            f"{self._not_before} is committed"
+                        )
+                    elif answer.response.error not in _MOVED_ON:
                         return answer
-                    problem = self._follow(address, answer)
-                    redirects += 1
-                    if self._leader is not None and redirects <= REDIRECTS_AT_ONCE:
-                        continue
+                    else:
+                        problem = self._follow(address, answer)
+                        redirects += 1
+                        if self._leader is not None and redirects <= REDIRECTS_AT_ONCE:
+                            continue
                 else:
                     self._look_elsewhere()
                     problem = f"{address}: {answer.reason}"
@@ -204,6 +225,13 @@ class MetadataSource:
                     may_be_done=False,
                 )
             await asyncio.sleep(PAUSE_SECONDS)
+
+    def _is_outdated(self, response: object) -> bool:
+        """True for what follows on an end, by a leader that does not know what was committed."""
+        if not isinstance(response, FetchResponse) or response.error:
+            return False
+        known = response.high_watermark
+        return known is not None and known < self._not_before
 
     async def _exchange(
         self, address: Address, make: Callable[[Epoch], _Request], timeout_ms: int

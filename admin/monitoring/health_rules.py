@@ -18,6 +18,8 @@ NOT_FETCHING_MS: Final = 3_000
 LAGGING_MS: Final = 10_000
 """A voter that was last caught up so long ago lags."""
 EXPIRING_DAYS: Final = 30
+CLOCKS_APART_MS_MAX: Final = 5 * 60_000
+"""The clocks of two machines may differ by so much."""
 _DAY_SECONDS: Final = 24 * 3_600
 _IDS_SHOWN_MAX: Final = 10
 
@@ -47,6 +49,7 @@ class Rule(StrEnum):
     SETTINGS_INVALID = "settings-invalid"
     LISTENER_OPEN = "listener-open"
     BACKUP_OLD = "backup-old"
+    BACKUP_DAMAGED = "backup-damaged"
 
 
 _WHY: Final[Mapping[Rule, str]] = MappingProxyType(
@@ -71,6 +74,8 @@ _WHY: Final[Mapping[Rule, str]] = MappingProxyType(
         Rule.SETTINGS_INVALID: "a node refuses to start with them",
         Rule.LISTENER_OPEN: "whoever reaches the port can act in the cluster",
         Rule.BACKUP_OLD: "if all controllers are lost, so is what was committed since",
+        Rule.BACKUP_DAMAGED: "that backup cannot be restored, and no file of the place is removed "
+        "any more, because nobody knows which ones it needs",
     }
 )
 """The consequence of each rule's finding, as the rest of a sentence."""
@@ -261,12 +266,14 @@ class BackupFacts(Struct, frozen=True, kw_only=True):
     """When the newest one was taken, in Unix time; None if there is none."""
     problem: str | None = None
     """Why that is not known."""
+    damaged: Sequence[str] = ()
+    """The manifests that cannot be used."""
     age_max_ms: int
     now_ms: int
 
 
 def reasons_of_backups(facts: BackupFacts) -> Iterator[Reason]:
-    """Yield that no backup of the place is young enough."""
+    """Yield everything that is wrong with the backups of a place."""
     sentence = facts.problem
     if sentence is None and facts.newest_ms is None:
         sentence = f"{facts.place} holds no backup"
@@ -276,6 +283,11 @@ def reasons_of_backups(facts: BackupFacts) -> Iterator[Reason]:
             f"the newest backup in {facts.place} was taken at {show_time(facts.newest_ms)}, {age} "
             f"ago, longer than {show_duration(facts.age_max_ms)}"
         )
+    elif facts.newest_ms is not None and facts.newest_ms - facts.now_ms > CLOCKS_APART_MS_MAX:
+        sentence = (
+            f"the newest backup in {facts.place} was taken at {show_time(facts.newest_ms)} by the "
+            "clock of the machine that made it, and that lies in the future: its age is not known"
+        )
     if sentence is not None:
         yield reason(
             rule=Rule.BACKUP_OLD,
@@ -283,6 +295,14 @@ def reasons_of_backups(facts: BackupFacts) -> Iterator[Reason]:
             sentence=sentence,
             command=f"metaquorum backup --to {shlex.quote(facts.place)}; see the log of the one "
             "that runs with --every",
+        )
+    if facts.damaged:
+        yield reason(
+            rule=Rule.BACKUP_DAMAGED,
+            severity=Severity.WARNING,
+            sentence=f"{facts.place} has manifests that cannot be used: {_ids(facts.damaged)}",
+            command=f"metaquorum backup list {shlex.quote(facts.place)} says why; bring the file "
+            "back from a copy, or move it away",
         )
 
 
@@ -453,6 +473,6 @@ def _named(what: str, ids: Sequence[int]) -> str:
     return f"{what} {_ids(ids)} has" if len(ids) == 1 else f"{what}s {_ids(ids)} have"
 
 
-def _ids(ids: Sequence[int]) -> str:
+def _ids(ids: Sequence[int | str]) -> str:
     shown = ", ".join(map(str, ids[:_IDS_SHOWN_MAX]))
     return shown if len(ids) <= _IDS_SHOWN_MAX else f"{shown} and {len(ids) - _IDS_SHOWN_MAX} more"

@@ -15,8 +15,10 @@ from fcntl import LOCK_NB, LOCK_SH, flock, lockf
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from admin.backup.object_storage import storage_of
-from admin.backup.storage import newest_manifest
+from admin.backup.storage import read_manifests
 from admin.config import Config, load
 from admin.faults import AdminError
 from admin.monitoring.health_rules import (
@@ -129,12 +131,10 @@ def settings_facts(
 
 def backup_facts(place: str, age_max_ms: int) -> BackupFacts:
     """Examine the backups of a place: a folder, or the URI of one in an object store."""
-    newest_ms = problem = None
+    facts = BackupFacts(place=place, age_max_ms=age_max_ms, now_ms=wall_ms())
     try:
-        newest = newest_manifest(storage_of(place))
-        newest_ms = None if newest is None else newest.taken_ms
+        manifests, damaged = read_manifests(storage_of(place))
     except AdminError as error:
-        problem = str(error)
-    return BackupFacts(
-        place=place, newest_ms=newest_ms, problem=problem, age_max_ms=age_max_ms, now_ms=wall_ms()
-    )
+        return replace(facts, problem=str(error))
+    newest_ms = manifests[-1].taken_ms if manifests else None
+    return replace(facts, newest_ms=newest_ms, damaged=damaged)

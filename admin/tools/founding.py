@@ -5,6 +5,7 @@ records of the new epoch at its end, and a vote for the one that opened it. So n
 elected, in an epoch before it, and none needs the voters of before.
 """
 
+import errno
 import os
 import random
 import shutil
@@ -18,12 +19,13 @@ from typing import Final
 from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import VoterAssignment, VoterSet
 from quorum.log.checkpoint import checkpoint_id
-from quorum.log.filesystem import LOCK_NAME, make_folder, opened, sync_folder
+from quorum.log.filesystem import LOCK_NAME, make_folder, opened, sync_file, sync_folder
 from quorum.log.meta_properties import load_or_create
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.segment import segment_base
 from quorum.log.segmented_log import SegmentedLog
 from quorum.persistent_state import LOG_FOLDER
+from quorum.ports import DiskFull, LogFailure
 from quorum.records.control import (
     ControlType,
     LeaderChange,
@@ -83,13 +85,26 @@ def open_epoch(
         )
     else:
         batch = encode_leader_change(change, voters, cluster_id, timestamp_ms=now_ms)
-    log = SegmentedLog(log_folder)
-    try:
-        stamp(batch, log.end.offset, new.epoch)
-        log.append(batch)
-    finally:
-        log.close()
+    with failures_of_disk(log_folder):
+        log = SegmentedLog(log_folder)
+        try:
+            stamp(batch, log.end.offset, new.epoch)
+            log.append(batch)
+            # `close` would drop the batch on a full disk, and say nothing.
+            log.commit()
+        finally:
+            log.close()
     (log_folder / LOCK_NAME).unlink(missing_ok=True)
+
+
+@contextmanager
+def failures_of_disk(folder: Path) -> Iterator[None]:
+    """Turn a failure of the disk below a log into an `OSError`, which the commands report."""
+    try:
+        yield
+    except LogFailure as error:
+        code = errno.ENOSPC if isinstance(error, DiskFull) else errno.EIO
+        raise OSError(code, os.strerror(code), str(folder)) from error
 
 
 class FolderBusy(Exception):
@@ -110,6 +125,8 @@ def locked_folder(folder: Path, *, is_changed: bool = False) -> Iterator[None]:
             if not path.exists() and not is_made:
                 continue
             fd = held.enter_context(opened(path, flags | (os.O_CREAT if is_made else 0)))
+            if is_made:
+                give(path, folder.stat())
             try:
                 lock(fd, kind | LOCK_NB)
             except OSError as error:
@@ -117,6 +134,36 @@ def locked_folder(folder: Path, *, is_changed: bool = False) -> Iterator[None]:
                     f"{path} is locked: a process uses {folder}; stop the controller first"
                 ) from error
         yield
+
+
+def give(made: Path, owner: os.stat_result) -> None:
+    """Give a file, or a folder with all that is in it, to this owner, durably, if root runs this.
+
+    A node runs as a user of its own, who cannot read what root has made in its data folder.
+    """
+    if os.geteuid() != 0:
+        return
+    for path in (made, *made.rglob("*")):
+        with opened(path, os.O_RDONLY) as fd:
+            os.fchown(fd, owner.st_uid, owner.st_gid)
+            sync_file(fd)
+
+
+@contextmanager
+def given_to_owner(*paths: Path) -> Iterator[None]:
+    """Give what the block makes at these paths to the owner of what was there before, or of the
+    nearest folder above that was there; see `give`."""
+    if os.geteuid() != 0:
+        yield
+        return
+    made: dict[Path, os.stat_result] = {}
+    for path in map(Path.absolute, paths):
+        missing = [each for each in (*reversed(path.parents), path) if not each.exists()]
+        top, owner = (missing[0], missing[0].parent) if missing else (path, path)
+        made[top] = owner.stat()
+    yield
+    for top, owner_before in made.items():
+        give(top, owner_before)
 
 
 def is_log(name: str) -> bool:
@@ -153,8 +200,9 @@ def new_identity(data: Path, node_id: ReplicaId, cluster_id: str) -> ReplicaKey:
 
 
 def write_election(log_folder: Path, election: ElectionState, cluster_id: str) -> None:
-    """Write the election state beside a log, durably."""
-    QuorumStateFile(log_folder, cluster_id=cluster_id).write(election)
+    """Write the election state beside a log, durably; raises `OSError`."""
+    with failures_of_disk(log_folder):
+        QuorumStateFile(log_folder, cluster_id=cluster_id).write(election)
 
 
 def log_folder_of(data: Path) -> Path:

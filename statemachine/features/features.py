@@ -158,13 +158,10 @@ def unsupported_level(name: str, level: int) -> str | None:
     return f"{name} {level} is in force, this release of metaquorum supports {supported}"
 
 
-def unsupported_levels(levels: Mapping[str, int]) -> str | None:
+def unsupported_reason(levels: Mapping[str, int]) -> str | None:
     """Return the reason why this code cannot run at these levels in force, or None."""
-    for name, level in levels.items():
-        reason = unsupported_level(name, level)
-        if reason is not None:
-            return reason
-    return None
+    reasons = (unsupported_level(name, level) for name, level in levels.items())
+    return next(filter(None, reasons), None)
 
 
 def levels_refusal(

@@ -18,7 +18,7 @@ from quorum.persistent_state import LISTENER_NAME
 from quorum.ports import LogFailure
 from quorum.records.encode import encode as batch
 from statemachine.commands import Done, RegisterController
-from statemachine.features.features import RANGES, unsupported_levels
+from statemachine.features.features import RANGES, unsupported_reason
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
 from statemachine.image.snapshot import Loading
@@ -48,7 +48,7 @@ def a_loader() -> MetadataLoader[Image]:
         Image(),
         replay=replay_values,
         load_snapshot=Loading,
-        refusal=lambda image: unsupported_levels(image.features),
+        refusal=lambda image: unsupported_reason(image.features),
     )
 
 

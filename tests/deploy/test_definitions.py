@@ -160,6 +160,36 @@ def test_a_pod_is_nobody_and_writes_nothing_but_its_data() -> None:
     assert mounts == {"/var/lib/metaquorum", "/tmp"}
 
 
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_pod_of_a_volume_sees_it_as_the_controller_does(release: str) -> None:
+    """docs/recovery.md puts a restored folder there, or recovers what is left."""
+    text = (DEPLOY / "kubernetes" / "volume.yaml").read_text(encoding="utf-8")
+    pod, claim = yaml.safe_load_all(text.replace("ORDINAL", "0"))
+    for each in (pod, claim):
+        kubernetes_validate.validate(each, release, strict=True)
+    controllers = of_kind("StatefulSet")["spec"]
+    (template,) = controllers["volumeClaimTemplates"]
+    volume = template["metadata"]["name"]
+    assert claim["spec"] == template["spec"]
+    assert claim["metadata"]["name"] == f"{volume}-metaquorum-0"
+    data, _ = pod["spec"]["volumes"]
+    assert data["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    (mine,), (theirs,) = pod["spec"]["containers"], controllers["template"]["spec"]["containers"]
+    for same in ("image", "volumeMounts", "securityContext"):
+        assert mine[same] == theirs[same]
+    assert pod["spec"]["securityContext"] == controllers["template"]["spec"]["securityContext"]
+    assert pod["spec"]["enableServiceLinks"] is False
+
+
+def test_recovery_names_the_folders_of_the_packages() -> None:
+    page = (tree.ROOT / "docs" / "recovery.md").read_text(encoding="utf-8")
+    assert f"`{variables_of(0)['METAQUORUM_LOG_DIR']}` in the volume `data-metaquorum-N`" in page
+    assert f"`{UID}:{UID}`" in page
+    assert "`/var/lib/metaquorum/NAME`" in page
+    (voters,) = re.findall(r"BOOTSTRAP_SERVERS=(\S+)", page)
+    assert variables_of(1)["METAQUORUM_ADVERTISED_LISTENERS"] == f"CONTROLLER://{voters}"
+
+
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl")
 def test_kustomize_puts_everything_into_the_namespace() -> None:
     command = ["kubectl", "kustomize", str(DEPLOY / "kubernetes")]
@@ -285,6 +315,14 @@ def test_the_unit_gives_a_node_its_descriptors_and_its_folder() -> None:
     example = (DEPLOY / "debian" / "controller.properties").read_text(encoding="utf-8")
     assert "log.dir=/var/lib/metaquorum/controller-1\n" in example
     assert {"StateDirectory=metaquorum/%i", "ProtectSystem=strict", "User=metaquorum"} <= set(lines)
+
+
+def test_the_unit_and_the_package_agree_who_may_read_the_settings() -> None:
+    """systemd would call another mode a mistake at every start."""
+    install = (DEPLOY / "debian" / "postinst").read_text(encoding="utf-8")
+    (mode,) = re.findall(r"chmod (\d+) /etc/metaquorum\n", install)
+    lines = UNIT.read_text(encoding="utf-8").splitlines()
+    assert f"ConfigurationDirectoryMode={mode}" in lines
 
 
 def test_the_example_of_the_package_is_a_controller() -> None:

@@ -139,7 +139,7 @@ def test_without_the_extra_one_sentence_says_how_to_install_it(tmp_path: Path) -
     )
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        "Error: lag reports need jinja2 and pyarrow and pyspark, which are not installed: "
+        "Error: lag reports need jinja2, pyarrow and pyspark, which are not installed: "
         f"{sys.executable} -m pip install jinja2 pyarrow pyspark"
     ]
 

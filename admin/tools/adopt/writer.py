@@ -4,18 +4,19 @@ Everything is made in a work folder and moved into place at the end, so that nob
 an interrupted run has left.
 """
 
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 from admin.settings import Role
 from admin.tools.adopt.plan import NewController, Plan
 from admin.tools.adopt.source import AdoptError
-from admin.tools.founding import NewEpoch, copy_log, is_log, open_epoch
+from admin.tools.founding import NewEpoch, copy_log, is_log, open_epoch, write_election
 from admin.tools.local_plan import SETTINGS_FILE, NodePlan, as_properties, node_settings
-from quorum.log.filesystem import LOCK_NAME, make_folder, replace_file, sync_folder
+from admin.tools.work_folder import work_folder
+from quorum.log.errors import StorageError
+from quorum.log.filesystem import LOCK_NAME, replace_file, sync_folder
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.persistent_state import LOG_FOLDER
 
@@ -34,8 +35,8 @@ def settings_file(folder: Path, new: NewController) -> Path:
 
 
 @contextmanager
-def work_folder(folder: Path, sources: tuple[Path, ...]) -> Iterator[Path]:
-    """Make a work folder in `folder`, which must be new or empty; it is removed at the end.
+def work_in(folder: Path, sources: tuple[Path, ...]) -> Iterator[Path]:
+    """Make a work folder in `folder`, which must be new or empty but for one that was left there.
 
     Raises `AdoptError` for a folder that is not empty, or lies in one of `sources`.
     """
@@ -43,21 +44,16 @@ def work_folder(folder: Path, sources: tuple[Path, ...]) -> Iterator[Path]:
     for source in sources:
         if target.is_relative_to(source.resolve()):
             raise AdoptError(f"--dir {folder} lies in {source}, which is not to be changed")
-    try:
-        was_there = folder.exists()
-        if was_there and (not folder.is_dir() or any(folder.iterdir())):
-            raise AdoptError(f"--dir {folder} is not empty: name a new folder")
-        folder.mkdir(parents=True, exist_ok=True)
-        work = folder / WORK
-        make_folder(work)
-    except OSError as error:
-        raise AdoptError(f"--dir {folder} cannot be used: {error.strerror or error}") from error
-    try:
+    with ExitStack() as stack:
+        try:
+            if folder.exists() and any(each.name != WORK for each in folder.iterdir()):
+                raise AdoptError(f"--dir {folder} is not empty: name a new folder")
+            work = stack.enter_context(work_folder(folder, WORK))
+        except StorageError as error:
+            raise AdoptError(f"--dir {folder} cannot be used: {error}") from error
+        except OSError as error:
+            raise AdoptError(f"--dir {folder} cannot be used: {error.strerror or error}") from error
         yield work
-    finally:
-        shutil.rmtree(work)
-        if not was_there and not any(folder.iterdir()):
-            folder.rmdir()
 
 
 def write(plan: Plan, folder: Path, work: Path, *, now_ms: int) -> None:
@@ -88,7 +84,7 @@ def _make(plan: Plan, new: NewController, made: Path, final: Path) -> None:
         _replace_log(plan, data / LOG_FOLDER)
     elections = QuorumStateFile(data / LOG_FOLDER, cluster_id=plan.cluster_id)
     if elections.read() != new.election:
-        elections.write(new.election)
+        write_election(data / LOG_FOLDER, new.election, plan.cluster_id)
     replace_file(made / SETTINGS_FILE, _settings(plan, new, final / DATA).encode())
     for each in (data / LOG_FOLDER, data, made):
         sync_folder(each)

@@ -46,22 +46,24 @@ async def change_voters(
     cluster: Cluster,
     wanted: Mapping[int, Address],
     *,
-    obstacle: Callable[[], Awaitable[Finding | None]],
+    obstacle: Callable[[int], Awaitable[Finding | None]],
     confirmed: frozenset[int],
     within_ms: int,
     say: Say,
 ) -> Step:
     """Change the voters to `wanted`; return `Done`, or what it waits for when time is up.
 
-    Before one is added, `obstacle` looks for what keeps it from voting.
+    Before one is added, `obstacle` looks by its id for what keeps it from voting.
     """
 
     async def look() -> Step:
         quorum = await cluster.quorum()
         settings = await cluster.settings(await cluster.brokers(quorum), confirmed)
         step = next_of_change(quorum, wanted, settings)
-        if isinstance(step, AddVoter) and (found := await obstacle()) is not None:
-            return Wait(reason=found.sentence, remedy=found.remedy)
+        if isinstance(step, AddVoter):
+            found = await obstacle(step.controller.id)
+            if found is not None:
+                return Wait(reason=found.sentence, remedy=found.remedy)
         return step
 
     return await _go_on(cluster, look, within_ms=within_ms, say=say)

@@ -47,6 +47,12 @@ def findings(look: Look) -> list[Finding]:
         *_of_brokers(look),
         *_of_security(look),
         *_of_settings(look),
+        *(
+            each
+            for id in sorted(look.wanted)
+            if not _is_silent(look.probes.get(id))
+            for each in _of_untold(look, id)
+        ),
         *_of_moves(look),
         *_of_clock(look),
         *_of_disks(look),
@@ -54,13 +60,32 @@ def findings(look: Look) -> list[Finding]:
     return sorted(found, key=lambda each: each.weight is Weight.NOTE)
 
 
-def obstacle(look: Look) -> Finding | None:
-    """Return what keeps the controllers that are to vote from doing so as they run now, or None.
+def obstacle(look: Look, id: int) -> Finding | None:
+    """Return what keeps the controller `id` from getting a vote now, or None.
 
-    They may have been started since the plan.
+    It may have been started since the plan, and so may the others that are to vote.
     """
-    found = (*_of_levels(look), *_of_settings(look))
+    found = (
+        *_of_ids(look),
+        *_of_wanted(look),
+        *_of_silence(look, id),
+        *_of_levels(look),
+        *_of_settings(look),
+        *_of_untold(look, id),
+    )
     return next((each for each in found if each.weight is Weight.BLOCKS), None)
+
+
+def _of_silence(look: Look, id: int) -> Iterator[Finding]:
+    """One that gets a vote has answered: otherwise nothing is known about it."""
+    probe = look.probes.get(id)
+    if _is_silent(probe):
+        why = f" ({probe.problem})" if probe is not None and probe.problem else ""
+        yield _blocks(
+            f"controller {id} follows the log, but does not answer here{why}: whether it may vote "
+            "is not known",
+            "Run this command where it is reached, with credentials that it accepts",
+        )
 
 
 def is_blocked(found: list[Finding]) -> bool:
@@ -131,6 +156,7 @@ def _of_levels(look: Look) -> Iterator[Finding]:
     """Every controller that is to vote supports every level in force."""
     for id in sorted(look.wanted):
         probe = look.probes.get(id)
+        # One that does not answer gets no vote: see `_of_silence`.
         if probe is None or probe.kind is not look.into:
             continue
         for name, level in sorted(look.contents.levels.items()):
@@ -202,7 +228,8 @@ def _of_ids(look: Look) -> Iterator[Finding]:
         for id in sorted(look.wanted.keys() & taken):
             yield _blocks(
                 f"id {id} of --controllers belongs to a node of Kafka's already",
-                "Choose ids that no broker and no controller of the cluster has",
+                "Choose ids that no broker and no controller of the cluster has; name one of ours "
+                "by the address that it has registered",
             )
 
 
@@ -329,11 +356,7 @@ def _of_settings(look: Look) -> Iterator[Finding]:
             "docs/migration.md, Secured clusters",
         )
     for id, settings in sorted(look.our_settings.items()):
-        missing = [
-            name
-            for name, names in _DECISIVE.items()
-            if _is_set(look.kafka_settings, names) and not _is_set(settings, names)
-        ]
+        missing = [name for name in _decisive(look) if not _is_set(settings, _DECISIVE[name])]
         if missing:
             yield _blocks(
                 f"controller {id} has no {', '.join(missing)}, and Kafka's controllers have: it "
@@ -341,6 +364,23 @@ def _of_settings(look: Look) -> Iterator[Finding]:
                 "Add it to its settings as Kafka's controllers have it, and restart it",
             )
     yield from _of_super_users(look)
+
+
+def _of_untold(look: Look, id: int) -> Iterator[Finding]:
+    """One of ours that does not tell its settings may lack a decisive one."""
+    decisive = _decisive(look)
+    if look.into is Kind.OURS and decisive and id not in look.our_settings:
+        why = look.our_settings_problems.get(id)
+        yield _blocks(
+            f"controller {id} does not tell its settings{f' ({why})' if why else ''}, and Kafka's "
+            f"controllers have {', '.join(decisive)}: it may not decide as they do who may do what",
+            "Give a --command-config whose principal it accepts, and that has ALTER on the cluster",
+        )
+
+
+def _decisive(look: Look) -> list[str]:
+    """The decisive settings that Kafka's controllers have."""
+    return [name for name, names in _DECISIVE.items() if _is_set(look.kafka_settings, names)]
 
 
 def _of_super_users(look: Look) -> Iterator[Finding]:

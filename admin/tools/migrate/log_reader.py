@@ -1,13 +1,13 @@
 """Read the metadata log of a running quorum that Kafka leads, and replay it.
 
-Of a log that our nodes lead nothing has to be read: they tell what is in it.
+While one of our controllers leads, the log need not be read: the leader describes what is in it.
 """
 
 import tempfile
 from pathlib import Path
 from typing import Final
 
-from admin.client.metadata_source import Elsewhere, MetadataSource, SnapshotGone
+from admin.client.metadata_source import Elsewhere, SnapshotGone, Source
 from admin.faults import AdminError, Unreachable
 from admin.tools.adopt.source import AdoptError, History, add_record, begin_history
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
@@ -18,12 +18,14 @@ from quorum.records.batch import CorruptBatch, check_length, header_at
 from quorum.records.decode import UnsupportedCodec, decode
 
 _FAILING: Final = "the metadata log cannot be read"
+SNAPSHOT_TRIES: Final = 5
+"""Attempts to read a snapshot while the leader changes, or replaces it."""
 
 
 class LogReader:
     """Reads the log up to the high watermark, the newest snapshot first if the log was cut."""
 
-    def __init__(self, source: MetadataSource) -> None:
+    def __init__(self, source: Source) -> None:
         self.history = History()
         """The contents of the log so far."""
         self.bytes_read = 0
@@ -36,13 +38,23 @@ class LogReader:
         Raises `Unreachable` during an election, `AdminError`, and `AdoptError` for records that
         cannot be read.
         """
+        tries_left = SNAPSHOT_TRIES
         while True:
             end = self.history.image.end_offset
             found = await self._source.fetch(OffsetAndEpoch(self._last_epoch, Offset(end)))
             if isinstance(found, Elsewhere):
                 if found.snapshot is None:
                     raise AdminError(f"{_FAILING}: it was cut while it was read; ask again")
-                await self._take_snapshot(found.snapshot)
+                try:
+                    await self._take_snapshot(found.snapshot)
+                except SnapshotGone:
+                    tries_left -= 1
+                    if tries_left == 0:
+                        changed = "the leader changed, or replaced its snapshot,"
+                        raise AdminError(
+                            f"{_FAILING}: {changed} {SNAPSHOT_TRIES} times while it was read; ask "
+                            "again"
+                        ) from None
                 continue
             if found.high_watermark is None:
                 why = "its leader does not know yet what is committed"
@@ -71,16 +83,13 @@ class LogReader:
             raise AdminError(f"{_FAILING}: {error}") from error
 
     async def _take_snapshot(self, id_: OffsetAndEpoch) -> None:
+        """Begin the history with this snapshot; raises `SnapshotGone`, and then it is as before."""
         with tempfile.TemporaryDirectory(prefix="metaquorum-migrate-") as name:
             path = Path(name) / checkpoint_name(id_)
             with path.open("wb") as file:
                 position, size = 0, 1
                 while position < size:
-                    try:
-                        part = await self._source.fetch_snapshot(id_, position)
-                    except SnapshotGone:
-                        gone = f"snapshot {id_} was replaced while it was read; ask again"
-                        raise AdminError(f"{_FAILING}: {gone}") from None
+                    part = await self._source.fetch_snapshot(id_, position)
                     file.write(part.data)
                     position, size = position + len(part.data), part.size_bytes
             self.bytes_read += position

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Final
+from typing import Any, Final, Self
+from uuid import UUID
 
 from admin.capabilities.brokers import Brokers, ListBrokers
 from admin.capabilities.moves import RUNNING, ListMoves, Moves
@@ -31,7 +32,7 @@ from admin.tools.migrate.state import (
 )
 from controller.quorum_description import UNKNOWN, QuorumDescription
 from quorum.clocks import wall_ms
-from quorum.core.vocabulary import NO_REPLICA
+from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA
 from quorum.persistent_state import LISTENER_NAME
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension import Consistency, Extension
@@ -67,12 +68,15 @@ class Cluster:
         """Asks whoever answers, ours first: they forward to the leader."""
         self.our_client = self._client(tuple(self.ours.values()))
         self._reader: LogReader | None = None
+        self._kinds: dict[tuple[int, UUID | None, Address | None], Kind] = {}
+        """The programs of the controllers that have answered, by id, directory and address."""
         self._answers: dict[int, tuple[int, str]] = {}
         """By broker: its epoch, and the controllers that it was configured with then."""
+        self._kafka_settings: Mapping[str, str | None] = {}
         self.clock_ahead_ms: int | None = None
         """How far the clock of the leader was ahead of the one here, when it was asked last."""
 
-    async def __aenter__(self) -> "Cluster":
+    async def __aenter__(self) -> Self:
         await self._contexts.enter_async_context(self.client)
         await self._contexts.enter_async_context(self.our_client)
         return self
@@ -100,43 +104,59 @@ class Cluster:
         if leader is not None and leader.last_caught_up_ms != UNKNOWN:
             here_ms = (asked_ms + wall_ms()) // 2
             self.clock_ahead_ms = leader.last_caught_up_ms - here_ms
-        return self._state(found, {each.id: each.address for each in registered.nodes})
+        return await self._state(found, {each.id: each.address for each in registered.nodes})
 
-    def _state(self, found: QuorumDescription, registered: Mapping[int, Address]) -> QuorumState:
+    async def _state(
+        self, found: QuorumDescription, registered: Mapping[int, Address]
+    ) -> QuorumState:
         directories = {each.id: each.directory_id for each in (*found.observers, *found.voters)}
         names = [name for places in found.addresses.values() for name, _ in places]
-        controllers = []
-        for member in members_of(found):
-            recorded = found.addresses.get(member.id, ())
-            address = recorded[0][1] if recorded else registered.get(member.id)
-            is_ours = member.id in self.ours
+        recorded = {id: places[0][1] for id, places in found.addresses.items() if places}
+        addresses = {**registered, **recorded}
+        members = [
+            each
+            for each in members_of(found)
             # Other observers are brokers.
-            if not (member.is_voter or is_ours or member.id in registered):
-                continue
-            controllers.append(
-                Controller(
-                    kind=Kind.OURS if is_ours else Kind.KAFKA,
-                    member=member,
-                    directory_id=directories[member.id],
-                    address=address,
-                    # Voters have one name: by it the others find the address.
-                    listener=names[0] if names else LISTENER_NAME,
-                )
-            )
-        # Those that have registered once and do not follow the leader now.
-        controllers += [
-            Controller(
-                kind=Kind.OURS if id in self.ours else Kind.KAFKA,
-                member=Member(id=id, is_voter=False),
-                address=address,
-            )
-            for id, address in registered.items()
-            if id not in directories
+            if each.is_voter or each.id in self.ours or each.id in registered
         ]
+        # Those that have registered once and do not follow the leader now.
+        members += [Member(id=id, is_voter=False) for id in registered if id not in directories]
+        members.sort(key=lambda each: each.id)
+
+        async def controller(member: Member) -> Controller:
+            id, address = member.id, addresses.get(member.id)
+            directory_id = directories.get(id)
+            return Controller(
+                kind=await self._kind(id, directory_id, address),
+                member=member,
+                directory_id=directory_id or NO_DIRECTORY,
+                address=address,
+                # Voters have one name: by it the others find the address.
+                listener=names[0] if names else LISTENER_NAME,
+            )
+
         return QuorumState(
             cluster_id=found.cluster_id,
-            controllers=tuple(sorted(controllers, key=lambda each: each.id)),
+            controllers=tuple(await asyncio.gather(*map(controller, members))),
         )
+
+    async def _kind(self, id: int, directory_id: UUID | None, address: Address | None) -> Kind:
+        """The program of a controller, of which its id says nothing: the operator may have given
+        one of ours an id that Kafka has in use.
+
+        Until it has answered once, its address decides. One without `directory_id` has registered
+        once and does not follow now: somebody else may answer at its address.
+        """
+        key = (id, directory_id, address)
+        if key in self._kinds:
+            return self._kinds[key]
+        if address is not None and directory_id is not None:
+            probe = await self.probe(address)
+            if probe.kind is not None and probe.node_id in (None, id):
+                self._kinds[key] = probe.kind
+                return probe.kind
+        is_ours = id in self.ours and address in (None, self.ours[id])
+        return Kind.OURS if is_ours else Kind.KAFKA
 
     async def probe(self, address: Address) -> Probe:
         """Ask the node at `address` itself what it is, once."""
@@ -158,7 +178,10 @@ class Cluster:
     async def kafka_settings(
         self, quorum: QuorumState
     ) -> tuple[Mapping[str, str | None], str | None]:
-        """Ask Kafka's controllers for what their files set, the leader first; else why not."""
+        """Ask Kafka's controllers for what their files set, the leader first; else why not.
+
+        What was told once holds when none of them answers any more.
+        """
         problem = None
         kafkas = sorted(quorum.of(Kind.KAFKA), key=lambda each: not each.member.is_leader)
         for each in kafkas:
@@ -170,21 +193,27 @@ class Cluster:
                 except AdminError as error:
                     problem = str(error)
                     continue
-            return {one.name: one.value for one in known if one.source == OF_FILE}, None
-        return {}, problem
+            self._kafka_settings = {one.name: one.value for one in known if one.source == OF_FILE}
+            return self._kafka_settings, None
+        return self._kafka_settings, None if self._kafka_settings else problem
 
-    async def our_settings(self) -> Mapping[int, Mapping[str, str]]:
-        """Ask each of our controllers that runs for its own settings, without their secrets."""
+    async def our_settings(self) -> tuple[Mapping[int, Mapping[str, str]], Mapping[int, str]]:
+        """Ask each of our controllers for its own settings, without their secrets.
 
-        async def ask(id: int, address: Address) -> tuple[int, Mapping[str, str]] | None:
+        Returns them by id, and the reasons of those that do not tell them.
+        """
+
+        async def ask(id: int, address: Address) -> None:
             async with self._client([address], timeout_ms=PROBE_MS) as client:
                 try:
-                    return id, (await client.ask(DescribeSupport())).settings
-                except AdminError:
-                    return None
+                    settings[id] = (await client.ask(DescribeSupport())).settings
+                except AdminError as error:
+                    problems[id] = str(error)
 
-        found = await asyncio.gather(*(ask(*each) for each in self.ours.items()))
-        return dict(filter(None, found))
+        settings: dict[int, Mapping[str, str]] = {}
+        problems: dict[int, str] = {}
+        await asyncio.gather(*(ask(*each) for each in self.ours.items()))
+        return settings, problems
 
     async def contents(self, quorum: QuorumState) -> Contents:
         """Describe the metadata: what our leader says, or what Kafka's has in its log."""

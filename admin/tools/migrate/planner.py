@@ -139,12 +139,17 @@ def _removal(quorum: QuorumState, leader: Controller, leaving: list[Controller])
     # Dead voters go first, and the leader last: each change of the lead is a pause of changes.
     first = min(leaving, key=lambda each: (each.member.is_leader, each.has_caught_up, -each.id))
     after = [each for each in quorum.voters if each.id != first.id]
-    if _live(after) < _majority(after) or spare(after) < spare(quorum.voters):
+    if _live(after) < _majority(after):
         behind = [each for each in after if not each.has_caught_up]
         return Wait(
             reason=f"without controller {first.id}, {named(behind)} would be needed for a "
             "majority and does not follow the log",
             remedy="Start it again, or see its log",
+        )
+    if spare(after) < spare(quorum.voters):
+        return Wait(
+            reason=f"without controller {first.id}, fewer controllers could be lost than now",
+            remedy="Name more controllers that are to vote",
         )
     if first.id != leader.id or leader.kind is Kind.KAFKA:
         return RemoveVoter(controller=first)

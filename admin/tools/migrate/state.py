@@ -178,6 +178,8 @@ class Look:
     """The reason why no controller of Kafka's tells them."""
     our_settings: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """By id: the settings of those of our controllers that run and tell them."""
+    our_settings_problems: Mapping[int, str] = field(default_factory=dict)
+    """By id: the reason why the others do not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

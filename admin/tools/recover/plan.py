@@ -50,6 +50,16 @@ class Plan:
         return [Address(of.host, of.port) for each in found for of in each.endpoints]
 
     @property
+    def without_address(self) -> list[ReplicaId]:
+        """The voters at the end of the log of which it has no address, as with kraft.version 0."""
+        recorded = _recorded(self.best)
+        return sorted(
+            each
+            for each in self.voters_before
+            if each not in recorded or not recorded[each].endpoints
+        )
+
+    @property
     def newcomers(self) -> list[ReplicaId]:
         """The new voters that were none at the end of the log, if it names any."""
         return sorted(self.endpoints.keys() - set(self.voters_before)) if self.voters_before else []

@@ -3,33 +3,26 @@
 Pure functions from a plan to text.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from admin.cli.output import Columns, columns
+from admin.tools.living_nodes import Seen
 from admin.tools.recover.plan import Plan
 from admin.tools.recover.survivors import Survivor
 from admin.units import show_time
-from quorum.transport.address import Address
 
 
-def report(plan: Plan, strange: Sequence[Address]) -> str:
-    """Return the findings, the possible loss, and the voters from now on.
-
-    At the addresses `strange` of voters of before somebody listens who does not say who it is.
-    """
+def report(plan: Plan, seen: Seen) -> str:
+    """Return the findings, the possible loss, the voters from now on, and what was `seen` at the
+    addresses of the voters of before."""
     return "\n".join(
         [
             f"Cluster {plan.cluster_id}, voters {_ids(plan.voters_before) or 'unknown'}",
             "",
             columns(plan.survivors, _SURVIVORS),
             "",
-            *(f"- {line}" for line in _lines(plan)),
-            *(
-                f"- Something listens at {each}, an address of a voter of before, and does not say "
-                "what it is. If it is a controller of this cluster, change nothing."
-                for each in strange
-            ),
+            *(f"- {line}" for line in (*_lines(plan), *seen.lines(plan.without_address))),
         ]
     )
 

@@ -5,21 +5,23 @@ node at its start: no vote counts any more once every voter that is left begins 
 does a damaged log: it is taken up to the damage.
 """
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import Final
 
 from admin.backup.log_summary import LogSummary
-from admin.tools.founding import COPIED_BYTES, copy_log
+from admin.tools.founding import COPIED_BYTES, FolderBusy, copy_log, failures_of_disk, locked_folder
 from quorum.core.limits import FETCH_BYTES_MAX
 from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch, ReplicaId
 from quorum.log import meta_properties, quorum_state
 from quorum.log.checkpoint import Checkpoint, CheckpointFacts, checkpoints, read_checkpoint
 from quorum.log.errors import FileDamaged, LogDamaged, StorageError
-from quorum.log.filesystem import LOCK_NAME, make_folder, sync_folder
+from quorum.log.filesystem import LOCK_NAME, make_folder, opened, sync_folder
 from quorum.log.meta_properties import MetaProperties
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.recovery import Cut
@@ -92,9 +94,7 @@ def read(folder: Path, node_id: ReplicaId | None, copy: Path, *, needs_id: bool 
     problems: list[str] = []
     damage: list[str] = []
     if not (folder / LOG_FOLDER).is_dir():
-        raise RecoverError(
-            f"{folder} has no {LOG_FOLDER}: name the folder that log.dir of a node names"
-        )
+        raise _no_log(folder)
     meta = _meta_of(folder, problems)
     if meta is None and node_id is None and needs_id:
         raise RecoverError(
@@ -106,7 +106,7 @@ def read(folder: Path, node_id: ReplicaId | None, copy: Path, *, needs_id: bool 
     make_folder(copy)
     copy_log(folder / LOG_FOLDER, copy)
     try:
-        with _opened_log(folder, copy, damage) as (log, cut):
+        with failures_of_disk(copy), _opened_log(folder, copy, damage) as (log, cut):
             found = _basis(folder, copy, log)
             summary = _summary_of(log, found.checkpoint)
             log_start, log_end = log.start, log.end
@@ -145,11 +145,39 @@ def read(folder: Path, node_id: ReplicaId | None, copy: Path, *, needs_id: bool 
     )
 
 
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a folder for a recovery, so that no controller and no other recovery uses it meanwhile.
+
+    The log that an interrupted recovery has moved away is put back first: the lock of a controller
+    is in it. Raises `FolderBusy` or `RecoverError`.
+    """
+    if not folder.is_dir():
+        raise _no_log(folder)
+    with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as fd:
+        try:
+            flock(fd, LOCK_EX | LOCK_NB)
+        except OSError as error:
+            raise FolderBusy(
+                f"another recovery uses {folder}: let it end first, and name each folder once"
+            ) from error
+        _undo_interrupted(folder)
+        with locked_folder(folder, is_changed=True):
+            try:
+                yield
+            finally:
+                remove_copy(folder)
+
+
+def _no_log(folder: Path) -> RecoverError:
+    return RecoverError(
+        f"{folder} has no {LOG_FOLDER}: name the folder that log.dir of a node names"
+    )
+
+
 def read_to_recover(folder: Path, node_id: ReplicaId | None) -> Survivor:
-    """Read a folder as `read` does, with the copy in a work folder in it."""
-    _undo_interrupted(folder)
-    if folder.is_dir():
-        make_folder(folder / WORK)
+    """Read a folder, which is `held`, as `read` does, with the copy in a work folder in it."""
+    make_folder(folder / WORK)
     return read(folder, node_id, folder / WORK / LOG_FOLDER)
 
 
@@ -282,7 +310,11 @@ def _begin_behind(copy: Path, damaged: LogDamaged, checkpoint: OffsetAndEpoch) -
         if position is not None:
             source.seek(position)
             shutil.copyfileobj(source, target, COPIED_BYTES)
+        # The log is opened next, which syncs its last segment alone.
+        target.flush()
+        os.fsync(target.fileno())
     damaged.file.unlink()
+    sync_folder(copy)
     return position is not None
 
 

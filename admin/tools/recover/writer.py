@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from admin.tools.adopt.source import read_history
-from admin.tools.founding import NewEpoch, copy_log, is_log, open_epoch, write_election
+from admin.tools.founding import NewEpoch, copy_log, give, is_log, open_epoch, write_election
 from admin.tools.recover.plan import SNAPSHOT_EPOCH, Plan
 from admin.tools.recover.survivors import ASIDE, WORK, RecoverError, Survivor, remove_copy
 from quorum.core.vocabulary import NO_DIRECTORY, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
@@ -57,6 +57,7 @@ def prepare(plan: Plan, *, now_ms: int) -> None:
             copy_log(best, each.log_copy)
         write_election(each.log_copy, opening.election, plan.cluster_id)
         sync_folder(each.log_copy)
+        give(each.folder / WORK, each.folder.stat())
 
 
 def put_in_place(plan: Plan, suffix: str) -> Mapping[ReplicaId, Path]:

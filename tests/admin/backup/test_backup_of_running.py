@@ -6,17 +6,18 @@ from pathlib import Path
 import pytest
 
 from admin.backup.folder_storage import FolderStorage
+from admin.backup.log_summary import NOWHERE
 from admin.backup.run import Outcome, Pace, Retention, back_up
 from admin.backup.storage import find_manifest
 from admin.backup.verification import verify
 from admin.client.channels import Channels
-from admin.client.metadata_source import MetadataSource
+from admin.client.metadata_source import EpochsFell, MetadataSource, Records
 from admin.faults import AdminError, Unreachable
 from quorum.core.limits import EPOCH_MAX
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.transport.address import Address
 from statemachine.security.authorization import AuthorizerConfig
-from tests.admin.backup.stored_backups import TAKEN_MS
+from tests.admin.backup.stored_backups import TAKEN_MS, command
 from tests.controller.controller_commands import asked, topic
 from tests.controller.controller_commands import join as brokers_join
 from tests.support.controllers import CLUSTER_ID, NOBODY, a_controller, active, controllers
@@ -113,20 +114,61 @@ async def test_without_a_leader_a_backup_says_so_in_time(tmp_path: Path) -> None
     assert not list((tmp_path / "to").glob("*.json"))
 
 
+async def test_a_leader_that_lacks_what_was_committed_before_is_not_listened_to(
+    tmp_path: Path,
+) -> None:
+    """It was cut off from the others and replaced, and has not noticed yet."""
+    channels = Channels("backup")
+    async with controllers(tmp_path, 1, 2, 3, kraft_version=1) as nodes:
+        leader = await active(nodes.values())
+        places = [leader.address]
+        known = leader.controller.committed
+
+        def source(not_before: int) -> MetadataSource:
+            return MetadataSource(
+                channels, places, cluster_id=CLUSTER_ID, patience_ms=300, not_before=not_before
+            )
+
+        assert isinstance(await source(known).fetch(NOWHERE), Records)
+        behind = f"does not know that everything below offset {known + 100} is committed"
+        with pytest.raises(Unreachable, match=behind):
+            await source(known + 100).fetch(NOWHERE)
+        await channels.close()
+
+
+async def test_a_backup_needs_a_leader_whom_a_majority_confirms(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, 2, 3, kraft_version=1) as nodes:
+        leader = await active(nodes.values())
+        await brokers_join(leader.controller, 101)
+        await asked(leader.controller, topic("a", 101))
+        words = ("--to", tmp_path / "to", "--bootstrap-controller", leader.address)
+        done = await asyncio.to_thread(command, *words)
+        assert done.exit_code == 0, done.stderr
+        assert topics(tmp_path / "to") == {"a"}
+        for each in nodes.values():
+            if each is not leader:
+                await each.stop()
+        # It still leads: it has not missed them yet.
+        alone = await asyncio.to_thread(command, *words, "--timeout", "1s")
+        assert alone.exit_code == 1
+        assert len([*(tmp_path / "to").glob("*.json")]) == 1
+
+
 async def test_another_cluster_is_told_apart(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node:
         with pytest.raises(AdminError, match="is not of cluster AAAAAAAAQACAAAAAAAAAAA"):
             await backed_up(tmp_path / "to", node.address, cluster_id="AAAAAAAAQACAAAAAAAAAAA")
 
 
-async def test_a_cluster_whose_epochs_began_again_needs_another_place(tmp_path: Path) -> None:
+async def test_an_end_of_a_later_epoch_than_the_cluster_is_in_is_told_apart(tmp_path: Path) -> None:
     channels = Channels("backup")
     async with a_controller(tmp_path) as node:
         await active([node])
         places = [node.address]
         source = MetadataSource(channels, places, cluster_id=CLUSTER_ID, patience_ms=300)
         for epoch in (100, EPOCH_MAX):
-            with pytest.raises(AdminError, match="begin again, name another place with --to"):
+            # Whoever reads says what it means: a backup, or a migration.
+            with pytest.raises(EpochsFell, match=f"on epoch {epoch}, and the cluster is in epoch"):
                 await source.fetch(OffsetAndEpoch(Epoch(epoch), Offset(3)))
         await channels.close()
 

@@ -12,7 +12,7 @@ from admin.backup.manifest import BackupError, log_name
 from admin.backup.run import Retention
 from admin.backup.storage import Writer, backup_ids, find_manifest
 from admin.backup.verification import Verified, verify
-from admin.client.metadata_source import Elsewhere, Part, Records
+from admin.client.metadata_source import Elsewhere, EpochsFell, Part, Records
 from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.persistent_state import LOG_FOLDER
@@ -22,6 +22,7 @@ from tests.admin.tools.old_controllers import (
     CHECKPOINT,
     CHECKPOINT_END,
     EPOCH,
+    LATER_MS,
     LOG,
     LOG_END,
     cut,
@@ -81,6 +82,15 @@ def test_a_further_backup_fetches_only_what_is_new(tmp_path: Path) -> None:
     assert verified(tmp_path / "to", first.id).manifest.end_offset == 531
     idle = backed_up(old(tmp_path / "3", 2), tmp_path / "to", now_ms=TAKEN_MS + 2)
     assert (idle.fetched_bytes, idle.manifest.log) == (0, second.manifest.log)
+
+
+def test_a_cluster_whose_epochs_began_again_needs_another_place(tmp_path: Path) -> None:
+    class Fell(Through):
+        async def fetch(self, end: OffsetAndEpoch) -> Records | Elsewhere:
+            raise EpochsFell("no leader", end, Epoch(2))
+
+    with pytest.raises(BackupError, match="begin again, name another place with --to"):
+        backed_up(old(tmp_path, 2), tmp_path / "to", through=Fell)
 
 
 def test_small_pieces_of_the_log_become_one(
@@ -266,10 +276,13 @@ def test_old_backups_go_with_the_files_that_only_they_have(tmp_path: Path) -> No
     backed_up(source, tmp_path / "to")
     backed_up(with_checkpoint(tmp_path / "2"), tmp_path / "to", now_ms=TAKEN_MS + HOUR_MS)
     retention = Retention(age_ms=HOUR_MS)
+    now_ms = TAKEN_MS + 2 * HOUR_MS
+    log = followed_by(NO_OP, time_ms=now_ms)
     third = backed_up(
-        old(tmp_path / "3", 2), tmp_path / "to", now_ms=TAKEN_MS + 2 * HOUR_MS, retention=retention
+        old(tmp_path / "3", 2, log=log), tmp_path / "to", now_ms=now_ms, retention=retention
     )
     assert len(third.removed) == 1
+    assert not third.remarks
     storage = FolderStorage(tmp_path / "to")
     assert len(backup_ids(storage)) == 2
     last = backed_up(
@@ -285,9 +298,47 @@ def test_old_backups_go_with_the_files_that_only_they_have(tmp_path: Path) -> No
 
 def test_ids_rise_although_the_clock_was_put_back(tmp_path: Path) -> None:
     source = old(tmp_path, 2)
-    ids = [backed_up(source, tmp_path / "to", now_ms=now).manifest.id for now in (5, 3, 3)]
+    made = [backed_up(source, tmp_path / "to", now_ms=now).manifest for now in (5, 3, 3)]
+    ids = [each.id for each in made]
     assert ids == sorted(ids)
     assert len({*ids}) == 3
+    assert [each.taken_ms for each in made] == [5, 3, 3]
+    assert verified(tmp_path / "to").manifest == made[-1]
+
+
+MONTH = Retention(age_ms=30 * 24 * HOUR_MS)
+YEAR_MS = 365 * 24 * HOUR_MS
+
+
+def test_a_clock_that_is_ahead_for_one_run_costs_no_backup(tmp_path: Path) -> None:
+    """The last record of the cluster does not confirm that so much time has passed."""
+    source, place = old(tmp_path, 2, log=followed_by(NO_OP)), tmp_path / "to"
+    first = backed_up(source, place, now_ms=LATER_MS).manifest
+    ahead = backed_up(source, place, now_ms=LATER_MS + YEAR_MS, retention=MONTH)
+    assert not ahead.removed
+    (remark,) = ahead.remarks
+    assert "the last record of the cluster 2026-11-21T04:53:20Z" in remark
+    assert "too old for --keep-for are kept (1)" in remark
+    after = backed_up(source, place, now_ms=LATER_MS + HOUR_MS, retention=MONTH)
+    assert after.removed == after.remarks == ()
+    assert backup_ids(FolderStorage(place)) == [first.id, ahead.manifest.id, after.manifest.id]
+    assert find_manifest(FolderStorage(place), None).taken_ms == LATER_MS + HOUR_MS
+
+
+def test_a_record_of_the_future_costs_no_backup(tmp_path: Path) -> None:
+    """The clock of the leader was ahead."""
+    place = tmp_path / "to"
+    backed_up(old(tmp_path / "1", 2), place, now_ms=LATER_MS)
+    source = old(tmp_path / "2", 2, log=followed_by(NO_OP, time_ms=LATER_MS + YEAR_MS))
+    later = backed_up(source, place, now_ms=LATER_MS + HOUR_MS, retention=MONTH)
+    assert later.removed == later.remarks == ()
+
+
+def test_backups_by_a_clock_that_was_behind_are_not_taken_for_old(tmp_path: Path) -> None:
+    source, place = old(tmp_path, 2, log=followed_by(NO_OP)), tmp_path / "to"
+    backed_up(source, place, now_ms=LATER_MS - YEAR_MS)
+    right = backed_up(source, place, now_ms=LATER_MS, retention=MONTH)
+    assert right.removed == right.remarks == ()
 
 
 def test_two_backups_into_one_place_keep_apart(tmp_path: Path) -> None:
@@ -310,9 +361,14 @@ def test_a_run_does_not_take_the_files_of_another_one_that_is_under_way(tmp_path
     source = old(tmp_path / "2", 2)
     backed_up(source, place, now_ms=TAKEN_MS + 2 * HOUR_MS, retention=Retention(count=1))
     assert under_way.exists()
-    backed_up(source, place, now_ms=TAKEN_MS + 48 * HOUR_MS, retention=Retention(count=1))
+    now_ms = TAKEN_MS + 48 * HOUR_MS
+    # A clock that the last record does not confirm may be ahead.
+    backed_up(source, place, now_ms=now_ms, retention=Retention(count=1))
+    assert under_way.exists()
+    source = old(tmp_path / "3", 2, log=followed_by(NO_OP, time_ms=now_ms))
+    backed_up(source, place, now_ms=now_ms, retention=Retention(count=1))
     assert not under_way.exists()
-    assert verified(tmp_path / "to").manifest.end_offset == LOG_END
+    assert verified(tmp_path / "to").manifest.end_offset == LOG_END + 1
 
 
 class Overtaken(Shared):

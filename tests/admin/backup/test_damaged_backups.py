@@ -7,7 +7,8 @@ import pytest
 
 from admin.backup.manifest import BackupDamaged, decode_manifest, encode_manifest
 from admin.backup.run import Retention, expired
-from tests.admin.backup.stored_backups import backed_up, command
+from admin.tools.doctor import backup_facts
+from tests.admin.backup.stored_backups import TAKEN_MS, backed_up, command
 from tests.admin.tools.old_controllers import CHECKPOINT, CHECKPOINT_END, old, rest
 from tests.support.real_cluster import IN_TREE
 
@@ -70,12 +71,47 @@ def test_no_flipped_bit_of_a_manifest_goes_unnoticed(place: Path) -> None:
         assert found == manifest, "white space alone may differ"
 
 
+@pytest.mark.parametrize("id_", ["99999999T999999.999Z", "99991231T235959.999Z"])
+def test_a_file_whose_name_has_no_time_that_another_follows_is_no_manifest(
+    place: Path, id_: str
+) -> None:
+    path = place / f"backup-{id_}.json"
+    path.write_text("{}")
+    assert id_ not in command("list", place).stdout
+    source = old(place.parent / "2", 2)
+    outcome = backed_up(source, place, now_ms=TAKEN_MS + 1, retention=Retention(count=1))
+    assert not outcome.remarks
+    assert path.exists()
+
+
 def test_a_manifest_of_a_later_format_is_refused_by_its_number(place: Path) -> None:
     (path,) = place.glob("*.json")
     path.write_bytes(path.read_bytes().replace(b'"format": 1', b'"format": 2'))
     result = command("show", place)
     assert "its format is 2, this program reads 1" in result.stderr
     assert result.exit_code == 1
+
+
+def test_while_a_manifest_is_damaged_nothing_is_removed_and_every_run_names_it(
+    place: Path, tmp_path: Path
+) -> None:
+    (path,) = place.glob("*.json")
+    path.write_text("{}")
+    files = {each.name for each in place.iterdir()}
+    source = old(tmp_path / "2", 2)
+    for run in (1, 2, 3):
+        now_ms = TAKEN_MS + run
+        outcome = backed_up(source, place, now_ms=now_ms, retention=Retention(count=1))
+        said = f"{place}: {path.name} cannot be used, and names files that are not known"
+        assert any(each.startswith(said) for each in outcome.remarks)
+    assert files < {each.name for each in place.iterdir()}
+    facts = backup_facts(str(place), age_max_ms=1)
+    assert (facts.newest_ms, facts.damaged) == (TAKEN_MS + 3, [path.name])
+    path.unlink()
+    last = backed_up(source, place, now_ms=TAKEN_MS + 4, retention=Retention(count=1))
+    assert not last.remarks
+    named = {last.manifest.name, *(each.name for each in last.manifest.files)}
+    assert {each.name for each in place.iterdir()} == {".lock", *named}
 
 
 DAY_MS = 86_400_000

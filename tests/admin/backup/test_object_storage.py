@@ -15,12 +15,14 @@ from admin.backup.manifest import BackupError
 from admin.backup.object_storage import storage_of
 from admin.backup.run import Retention
 from admin.backup.storage import backup_ids
+from statemachine.records import codec, kafka_records
 from tests.admin.backup.stored_backups import HOUR_MS, TAKEN_MS, backed_up, command
 from tests.admin.recover.recovered_folders import command as metaquorum
-from tests.admin.tools.old_controllers import LOG_END, cut, old
+from tests.admin.tools.old_controllers import LOG_END, cut, followed_by, old
 
 pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
+NO_OP: Final = codec.encode(kafka_records.NoOp(), 0)
 MOTO: Final = shutil.which("moto_server")
 HOST: Final = "127.0.0.1"
 
@@ -85,11 +87,12 @@ def test_backups_in_an_object_store_are_made_kept_checked_and_restored(
     assert backup_ids(storage) == [first.id, second.manifest.id]
     assert command("verify", place).exit_code == 0
     later = TAKEN_MS + 25 * HOUR_MS
-    backed_up(tmp_path / "2" / "old-2", storage, now_ms=later, retention=Retention(count=1))
+    source = old(tmp_path / "3", 2, log=followed_by(NO_OP, time_ms=later))
+    backed_up(source, storage, now_ms=later, retention=Retention(count=1))
     assert len(storage.sizes()) == 2
     result = metaquorum("restore", place, "--dir", tmp_path / "new")
     assert result.exit_code == 0, result.stderr
-    assert f"EndOffset:    {LOG_END} of epoch 3" in result.stdout
+    assert f"EndOffset:    {LOG_END + 1} of epoch 3" in result.stdout
 
 
 def test_a_run_that_failed_leaves_no_object(bucket: str) -> None:

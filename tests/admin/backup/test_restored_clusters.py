@@ -25,6 +25,7 @@ from tests.admin.tools.old_controllers import (
     CHECKPOINT,
     CHECKPOINT_END,
     EPOCH,
+    LATER_MS,
     LOG_END,
     fingerprint,
     followed_by,
@@ -161,6 +162,47 @@ def test_settings_that_are_there_stay(tmp_path: Path) -> None:
     assert (settings.parent / "data" / LOG_FOLDER).is_dir()
 
 
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        ("process.roles=broker", "process.roles is broker, not controller"),
+        ("node.id=3", "node.id is 3, not 2"),
+        ("cluster.id=AAAAAAAAQACAAAAAAAAAAA", f"AAAAAAAAQACAAAAAAAAAAA, not {CLUSTER_ID}"),
+        ("log.dir=/var/lib/metaquorum/controller-2", "controller-2, not "),
+        ("listeners=127.0.0.1:19003", "listeners is 127.0.0.1:19003, not 127.0.0.1:19002"),
+        ("advertised.listeners=A://other:19002", "A://other:19002, not 127.0.0.1:19002"),
+        ("quorum.voters=2,3,5", "quorum.voters is 2,3,5, not 2@127.0.0.1:19002,3@"),
+        ("quorum.voters=2@127.0.0.1:1,3,4", "2@127.0.0.1:1,3,4, not 2@127.0.0.1:19002,3@"),
+        ("node.di=2", "node.di is not a setting"),
+    ],
+)
+def test_settings_of_another_node_are_refused_with_the_difference(
+    tmp_path: Path, kept: str, told: str
+) -> None:
+    backed_up(old(tmp_path, 2), tmp_path / "to")
+    settings = tmp_path / "new" / "controller-2" / "node.properties"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f"{kept}\n")
+    result = command("restore", tmp_path / "to", "--dir", tmp_path / "new")
+    assert result.exit_code == 1
+    assert str(settings) in result.stderr
+    assert told in result.stderr
+    assert [*(tmp_path / "new").iterdir()] == [settings.parent]
+    assert [*settings.parent.iterdir()] == [settings]
+
+
+def test_settings_that_say_the_same_in_other_words_are_kept(tmp_path: Path) -> None:
+    backed_up(old(tmp_path, 2), tmp_path / "to")
+    settings = tmp_path / "new" / "controller-2" / "node.properties"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(
+        f"process.roles=controller\nnode.id=2\nquorum.voters=4,3,2@127.0.0.1:19002\n"
+        f"listeners=CONTROLLER://0.0.0.0:19002\nlog.dir={settings.parent}/../controller-2/data\n"
+    )
+    result = command("restore", tmp_path / "to", "--dir", tmp_path / "new")
+    assert result.exit_code == 0, result.stderr
+
+
 def test_an_earlier_backup_may_be_named(tmp_path: Path) -> None:
     first = backed_up(old(tmp_path / "1", 2, log=without_voters()), tmp_path / "a").manifest
     backed_up(old(tmp_path / "2", 2), tmp_path / "a", now_ms=TAKEN_MS + 1)
@@ -255,3 +297,16 @@ def test_a_backup_that_is_restored_again_does_not_begin_the_same_epoch(tmp_path:
         restore(plan, storage, new, now_ms=now_ms)
         epochs.append(first_epoch(new))
     assert epochs == [EPOCH + LOST_EPOCHS_MAX + hours * 60 for hours in range(3)]
+
+
+def test_a_backup_from_the_future_does_not_begin_the_same_epoch_twice(tmp_path: Path) -> None:
+    """The clock of the machine that made it was ahead; the age is that of the last record."""
+    storage = FolderStorage(tmp_path / "to")
+    source = old(tmp_path, 2, log=followed_by(NO_OP))
+    manifest = backed_up(source, storage, now_ms=LATER_MS + 9_000 * HOUR_MS).manifest
+    epochs = []
+    for hours in range(2):
+        new, now_ms = tmp_path / f"new-{hours}", LATER_MS + hours * HOUR_MS
+        plan = make_plan(manifest, manifest, new, None, is_new_cluster=False, now_ms=now_ms)
+        epochs.append(plan.epoch)
+    assert epochs == [EPOCH + LOST_EPOCHS_MAX, EPOCH + LOST_EPOCHS_MAX + 60]

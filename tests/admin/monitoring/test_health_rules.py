@@ -163,6 +163,9 @@ OF_BACKUPS: dict[str, BackupFacts] = {
     "the newest backup in /b was taken at": BackupFacts(
         place="/b", newest_ms=1_000, age_max_ms=999, now_ms=2_000
     ),
+    "the newest backup in /b was taken at 1970-01-01T00:05:01Z by the clock": BackupFacts(
+        place="/b", newest_ms=301_000, age_max_ms=999, now_ms=0
+    ),
     "/b holds no backup": BackupFacts(place="/b", age_max_ms=999, now_ms=2_000),
     "/b: no bucket": BackupFacts(place="/b", problem="/b: no bucket", age_max_ms=1, now_ms=2),
 }
@@ -190,15 +193,27 @@ def test_backups_that_are_old_or_missing_are_told(words: str) -> None:
     assert found.sentence.startswith(words)
 
 
+def test_manifests_that_cannot_be_used_are_named() -> None:
+    facts = BackupFacts(place="/b", newest_ms=2, damaged=["backup-1.json"], age_max_ms=1, now_ms=2)
+    (found,) = reasons_of_backups(facts)
+    assert (found.rule, found.severity) == (Rule.BACKUP_DAMAGED, Severity.WARNING)
+    assert found.sentence == "/b has manifests that cannot be used: backup-1.json"
+
+
 def test_nothing_is_wrong_with_a_backup_that_is_just_young_enough() -> None:
     facts = BackupFacts(place="/b", newest_ms=1_000, age_max_ms=1_000, now_ms=2_000)
+    assert not list(reasons_of_backups(facts))
+
+
+def test_nothing_is_wrong_with_a_backup_from_a_clock_that_is_a_little_ahead() -> None:
+    facts = BackupFacts(place="/b", newest_ms=300_000, age_max_ms=1, now_ms=0)
     assert not list(reasons_of_backups(facts))
 
 
 def test_every_rule_has_a_case() -> None:
     of_cluster = {rule for _, wanted in CASES.values() for rule in wanted}
     of_nodes = OF_FOLDER.keys() | OF_SETTINGS.keys()
-    assert of_cluster | of_nodes | {Rule.BACKUP_OLD} == set(Rule)
+    assert of_cluster | of_nodes | {Rule.BACKUP_OLD, Rule.BACKUP_DAMAGED} == set(Rule)
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,21 @@
 """`metaquorum recover`: the log that it keeps, what it says and refuses, clusters that go on."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+import click
 import pytest
 
 from admin.tools.founding import LOST_EPOCHS_MAX
 from quorum.core.limits import EPOCH_MAX
 from quorum.core.vocabulary import ElectionState, Epoch, Offset
-from quorum.log.filesystem import FolderLock
+from quorum.log.errors import FolderInUse
+from quorum.log.filesystem import OS, FolderLock
 from quorum.log.meta_properties import look
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.persistent_state import LOG_FOLDER
@@ -175,7 +178,7 @@ async def test_a_listener_that_does_not_say_what_it_is_is_named(tmp_path: Path) 
         assert result.exit_code == 0, result.stderr
         again = await asyncio.to_thread(command, "recover", sources[2], stdin="no\n")
     assert again.exit_code == 1
-    assert f"Something listens at 127.0.0.1:{port}, an address of a voter of before" in again.stderr
+    assert f"- 127.0.0.1:{port}: something listens, and does not say what it is" in again.stderr
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
@@ -306,6 +309,33 @@ async def test_damage_before_a_checkpoint_costs_nothing_behind_it(
         assert len(leader.controller.image.topics) == 2
 
 
+def test_a_log_that_begins_anew_behind_its_damage_survives_a_power_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first segment is rewritten, and not the last one, which every start of a log syncs."""
+    damaged = bytearray(LOG)
+    damaged[len(cut(471)) + 70] ^= 1
+    first, later = bytes(damaged[: len(cut(531))]), bytes(damaged[len(cut(531)) :])
+    source = old(tmp_path, 3, log=first, checkpoints=[IN_TREE / CHECKPOINT])
+    (source / LOG_FOLDER / f"{531:020}.log").write_bytes(later)
+    synced: dict[str, int] = {}
+    real = os.fsync
+
+    def sync(fd: int) -> None:
+        real(fd)
+        synced[Path(os.readlink(f"/proc/self/fd/{fd}")).name] = os.fstat(fd).st_size
+
+    # Root syncs each file once more, as it gives it away.
+    monkeypatch.setattr(os, "geteuid", lambda: 1_000)
+    monkeypatch.setattr(os, "fsync", sync)
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(type(OS), name, staticmethod(sync))
+    result = command("recover", source, "--voters", "3@127.0.0.1:1", *YES)
+    assert result.exit_code == 0, result.stderr
+    for path in (source / LOG_FOLDER).glob("*.log"):
+        assert synced[path.name] == path.stat().st_size, path
+
+
 def test_damage_behind_a_checkpoint_costs_what_follows_on_that(tmp_path: Path) -> None:
     damaged = bytearray(LOG)
     for at in (471, CHECKPOINT_END):
@@ -350,6 +380,32 @@ def test_a_recovery_that_was_killed_between_its_renames_begins_again(tmp_path: P
     (source / ".recovering" / LOG_FOLDER).mkdir(parents=True)
     result = command("recover", source, *YES)
     assert result.exit_code == 0, result.stderr
+    assert log.is_dir()
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_folder_is_held_while_the_operator_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_interrupted: bool
+) -> None:
+    """Also the log that an interrupted run had moved away: the lock of a controller is in it."""
+    source = old(tmp_path, 2)
+    log = source / LOG_FOLDER
+    if is_interrupted:
+        log.rename(source / f"{LOG_FOLDER}.before-recovery-20261127T000000.000Z")
+        (source / ".recovering" / LOG_FOLDER).mkdir(parents=True)
+    others: list[str] = []
+
+    def prompt(*_: object, **__: object) -> str:
+        with pytest.raises(FolderInUse):
+            FolderLock(log)
+        others.append(command("recover", source, *YES).stderr)
+        return CLUSTER_ID
+
+    monkeypatch.setattr(click, "prompt", prompt)
+    result = command("recover", source)
+    assert result.exit_code == 0, result.stderr
+    (other,) = others
+    assert f"another recovery uses {source}" in other
     assert log.is_dir()
 
 

@@ -27,6 +27,8 @@ DIRECTORIES: Final[Mapping[int, str]] = {
 }
 LOG: Final = (IN_TREE / "00000000000000000000.log").read_bytes()
 LOG_END: Final = 546
+LATER_MS: Final = 1_795_236_800_000
+"""A time after the last record of the log."""
 EPOCH: Final = 3
 CHECKPOINT: Final = "00000000000000000479-0000000003.checkpoint"
 CHECKPOINT_END: Final = 479
@@ -86,9 +88,15 @@ def rest(start: int) -> bytes:
     return LOG[len(cut(start)) :]
 
 
-def followed_by(*values: bytes, log: bytes = LOG, end: int = LOG_END, epoch: int = EPOCH) -> bytes:
+def followed_by(
+    *values: bytes,
+    log: bytes = LOG,
+    end: int = LOG_END,
+    epoch: int = EPOCH,
+    time_ms: int = LATER_MS,
+) -> bytes:
     """The log with one more batch."""
-    batch = encode(list(values), timestamp_ms=1_795_236_800_000)
+    batch = encode(list(values), timestamp_ms=time_ms)
     stamp(batch, Offset(end), Epoch(epoch))
     return log + bytes(batch)
 

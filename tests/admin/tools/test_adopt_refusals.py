@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from admin.tools.adopt.source import _at_rest
+from admin.tools.adopt.writer import WORK
 from quorum.core.vocabulary import ElectionState, Epoch
 from quorum.log.errors import FolderInUse
 from quorum.log.filesystem import FolderLock
@@ -171,6 +172,24 @@ def test_the_new_folder_must_be_empty_and_outside_of_the_old_ones(tmp_path: Path
     assert result.stderr == f"Error: --dir {tmp_path / 'full'} is not empty: name a new folder\n"
     said = refused(source / "new", source)
     assert said == f"--dir {source / 'new'} lies in {source}, which is not to be changed"
+
+
+def test_what_a_killed_run_has_left_is_replaced_and_one_that_works_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    sources, work = [old(tmp_path, 2), old(tmp_path, 3)], tmp_path / "new" / WORK
+    (work / "source-0").mkdir(parents=True)
+    (work / "source-0" / "meta.properties").touch()
+    lock = FolderLock(work)
+    result = adopted(tmp_path / "new", *sources)
+    assert result.exit_code == 1
+    assert f"{work}/.lock" in result.stderr
+    assert (work / "source-0" / "meta.properties").exists()
+    lock.release()
+    assert adopted(tmp_path / "new", *sources).exit_code == 0
+    assert sorted(each.name for each in (tmp_path / "new").iterdir()) == [
+        *("controller-2", "controller-3")
+    ]
 
 
 def test_voters_that_are_not_those_of_the_log_are_refused(tmp_path: Path) -> None:

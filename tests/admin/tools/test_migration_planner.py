@@ -268,6 +268,15 @@ def test_no_voter_is_removed_if_the_others_would_lack_a_majority_that_has_caught
     assert "would be needed" in step.reason
 
 
+def test_no_voter_is_removed_if_fewer_could_be_lost_then() -> None:
+    """As when the command is given again with fewer controllers; all of them follow the log."""
+    step = next_step(quorum((1, 11, 12), 1), places((11, 12)))
+    assert step == Wait(
+        reason="without controller 1, fewer controllers could be lost than now",
+        remedy="Name more controllers that are to vote",
+    )
+
+
 def test_a_dead_voter_is_removed_before_a_live_one() -> None:
     step = next_step(quorum((*KAFKAS, 11), 1, observers=(12, 13), dead=(2,)), places(OURS))
     assert isinstance(step, RemoveVoter)

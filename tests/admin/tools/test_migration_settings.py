@@ -6,12 +6,12 @@ from typing import Final
 
 import pytest
 
-from admin.tools.migrate.findings import findings, obstacle
+from admin.tools.migrate.findings import findings, is_blocked, obstacle
 from admin.tools.migrate.guide import settings_text
 from admin.tools.migrate.node_settings import lines_to_add, settings_of, taken_over
-from admin.tools.migrate.state import Finding, Kind, Weight
+from admin.tools.migrate.state import Finding, Kind, Probe, Weight
 from statemachine.security.authorization import STANDARD_AUTHORIZER
-from tests.admin.tools.test_migration_planner import OURS, look
+from tests.admin.tools.test_migration_planner import OURS, address, look
 
 JAAS: Final = "listener.name.controller.plain.sasl.jaas.config"
 TOKEN_KEY: Final = "delegation.token.secret.key"
@@ -95,7 +95,7 @@ def test_a_setting_that_ours_cannot_have_is_told(name: str, value: str, weight: 
 
 
 def blocked(kafkas: Mapping[str, str | None], ours: Mapping[str, str]) -> Finding | None:
-    return obstacle(look(kafka_settings=kafkas, our_settings={11: ours}))
+    return obstacle(look(kafka_settings=kafkas, our_settings={11: ours}), 11)
 
 
 @pytest.mark.parametrize("missing", OF_OURS)
@@ -104,6 +104,40 @@ def test_one_of_ours_that_would_decide_otherwise_gets_no_vote(missing: str) -> N
     found = blocked(KAFKAS, {name: each for name, each in OF_OURS.items() if name != missing})
     assert found is not None
     assert found.sentence.startswith(f"controller 11 has no {missing}, and Kafka's")
+
+
+def test_one_of_ours_that_does_not_tell_its_settings_gets_no_vote() -> None:
+    """It did not answer in time, or does not know the user: it may lack all of them."""
+    state = look(
+        kafka_settings=KAFKAS,
+        our_settings={11: OF_OURS},
+        our_settings_problems={12: "no answer within 3000 ms"},
+    )
+    assert obstacle(state, 11) is None
+    found = obstacle(state, 12)
+    assert found is not None
+    assert found.sentence.startswith(
+        "controller 12 does not tell its settings (no answer within 3000 ms), and Kafka's "
+        f"controllers have authorizer.class.name, super.users, {TOKEN_KEY}"
+    )
+    planned = [each.sentence for each in findings(state) if "does not tell its" in each.sentence]
+    assert [each.split(" (")[0].split(",")[0] for each in planned] == [
+        f"controller {id} does not tell its settings" for id in (12, 13)
+    ]
+    assert obstacle(replace(state, kafka_settings={}), 12) is None
+
+
+def test_a_controller_that_does_not_answer_gets_no_vote() -> None:
+    """The levels that it supports are not known either; the plan only notes that."""
+    silent = Probe(address=address(12), problem="an answer did not come in time")
+    state = look(probes={**look().probes, 12: silent})
+    assert obstacle(state, 11) is None
+    found = obstacle(state, 12)
+    assert found is not None
+    assert found.sentence.startswith(
+        "controller 12 follows the log, but does not answer here (an answer did not come in time)"
+    )
+    assert not is_blocked(findings(state))
 
 
 def test_the_key_of_tokens_has_two_names() -> None:
@@ -152,5 +186,6 @@ def test_settings_that_are_not_told_are_a_note() -> None:
 
 
 def test_the_way_back_asks_nothing_of_settings() -> None:
-    state = replace(look(kafka_settings=KAFKAS), into=Kind.KAFKA, our_settings={11: {}})
-    assert obstacle(state) is None
+    wanted = {id: address(id) for id in (1, 2, 3)}
+    state = look(into=Kind.KAFKA, wanted=wanted, kafka_settings=KAFKAS, our_settings={11: {}})
+    assert obstacle(state, 1) is None
