@@ -24,13 +24,12 @@ async def test_metrics_that_can_no_longer_be_written_end_no_backups(
     async def make() -> str:
         nonlocal rounds
         rounds += 1
-        match rounds:
-            case 2:
-                shutil.rmtree(folder)
-            case 3:
-                folder.mkdir()
-            case 4:
-                raise Enough
+        if rounds == 2:
+            shutil.rmtree(folder)
+        elif rounds == 3:
+            folder.mkdir()
+        elif rounds == 4:
+            raise Enough
         return "made"
 
     schedule = Schedule(every_ms=0, metrics_file=folder / "backup.prom")

@@ -48,7 +48,7 @@ def test_the_first_error_is_told_and_no_shortened_object_stays(
     failing: list[str], told: str
 ) -> None:
     files = Failing(*failing)
-    storage = ObjectStorage("s3://bucket/mq", files, "bucket/mq")  # type: ignore[arg-type]
+    storage = ObjectStorage("s3://bucket/mq", files, "bucket/mq")
 
     def fail() -> None:
         with storage.create("0.log") as writer:
