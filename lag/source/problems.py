@@ -13,6 +13,7 @@ MISNAMED: Final = "misnamed"
 UNREADABLE: Final = "unreadable"
 META: Final = "meta"
 CLUSTER: Final = "cluster"
+ASSUMED: Final = "assumed_cluster"
 TORN_TAIL: Final = "torn_tail"
 BAD_CRC: Final = "bad_crc"
 FORMAT: Final = "format"
@@ -38,6 +39,10 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         UNREADABLE: "the operating system refuses to read it, or it has disappeared",
         META: "`meta.properties` or `quorum-state` cannot be understood",
         CLUSTER: ("a log that may be of another cluster than the requested one: it was left out"),
+        ASSUMED: (
+            "a log of which nothing says the cluster: it was read as one of the only cluster that "
+            "is known. This is no fault, and does not change the exit code of a report"
+        ),
         TORN_TAIL: (
             "the newest segment ends with an incomplete batch: a write was cut off or is "
             "still in progress"
@@ -58,7 +63,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-HARMLESS: Final = frozenset({FOREIGN_FILE})
+HARMLESS: Final = frozenset({FOREIGN_FILE, ASSUMED})
 """The kinds that are listed, and mean that nothing is missing or damaged."""
 
 
