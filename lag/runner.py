@@ -257,7 +257,7 @@ def _report(
     from lag.reports.dataframes import frame
     from lag.reports.logs import Logs
     from lag.reports.report import report
-    from lag.source.reader import INDEXED_KIND, RUNS_KIND
+    from lag.source.reader import INDEXED_KIND, RUNS_KIND, UNKNOWN_END_KIND
     from lag.source.runs import Run
     from lag.source.schemas import TABLES
 
@@ -272,6 +272,7 @@ def _report(
         records=records,
         runs=[Run(**run) for run in walked.few.get(RUNS_KIND, ())],
         indexed=[Run(**run) for run in walked.few.get(INDEXED_KIND, ())],
+        unknown_ends=frozenset(row["replica"] for row in walked.few.get(UNKNOWN_END_KIND, ())),
         damaged=frozenset(str(row["path"]) for row in walked.few.get("problems", ())),
         read=partial(_read_picks, spark, request, folders),
         **few,

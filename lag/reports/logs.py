@@ -56,6 +56,8 @@ class Logs:
     """The runs of all copies; None if they are to be made from the batches."""
     indexed: Sequence[Run] = ()
     """The runs of logs without segments, by their indexes of append times."""
+    unknown_ends: frozenset[str] = frozenset()
+    """The replicas whose log ends with damage that may have been batches of a later epoch."""
     damaged: frozenset[str] = frozenset()
     """The paths of files that could not be read completely."""
     read: "Callable[[str, Sequence[Pick]], DataFrame] | None" = None

@@ -169,6 +169,7 @@ def report(
         known.holes,
         known.log.unread,
         copies.unknown,
+        tables.unknown_ends,
     )
     made: dict[str, DataFrame | list[Row]] = {
         "clocks": clocks.clocks(known.bounds),
