@@ -112,8 +112,10 @@ def collect(spark: "SparkSession", request: ReportRequest, steps: Steps) -> Resu
         report = _report(spark, request, folders, walked, records)
         if report is None:
             reasons = [f"{row['path']}: {row['reason']}" for row in tables["problems"]]
+            # Without other copies nothing says where a single batch between damage belongs.
+            batch = "batch whose place is certain" if _holds_a_batch(walked) else "batch"
             raise NothingToRead(
-                f"the logs hold no batch: {'; '.join(reasons[:5]) or request.paths}"
+                f"the logs hold no {batch}: {'; '.join(reasons[:5]) or request.paths}"
             )
         _check_scope(request, report.scope)
         steps.step("Computing tables")
@@ -155,6 +157,12 @@ def _walk(spark: "SparkSession", request: ReportRequest, folders: "Sequence[LogF
     return _Walked(whole, few)
 
 
+def _holds_a_batch(walked: _Walked) -> bool:
+    from lag.source.reader import RUNS_KIND
+
+    return any(run["batches"] for run in walked.few.get(RUNS_KIND, ()))
+
+
 def _walk_options(folders: "Sequence[LogFolder]") -> dict[str, str]:
     from lag.source.batches import chunk_offsets
 
@@ -174,20 +182,39 @@ def _read_picks(
 
 
 def _with_misplaced(walked: _Walked, report: "Report") -> _Walked:
-    """Add problems for batches that only other files show to be wrong."""
-    from lag.source.problems import EPOCH, Problem
+    """Add problems for batches that are not used although their checksum is right."""
+    from lag.source.problems import DUPLICATE, EPOCH, GAP, MISPLACED, UNCONFIRMED, Problem
 
     rows = list(walked.few.get("problems", ()))
-    known = {(row["path"], row["position"]) for row in rows}
-    for run in report.copies.log.misplaced:
-        if not known & {(run.path, run.position), (run.path, run.end_position)}:
-            reason = (
-                f"its epoch is {run.epoch}, but other copies, or the index of append times, have "
-                "another one at this offset"
-            )
-            problem = Problem(str(run.path), run.position, run.first, EPOCH, reason)
+    headers = (DUPLICATE, EPOCH, GAP, MISPLACED)
+    known = {(row["path"], row["position"]) for row in rows if row["kind"] in headers}
+    log = report.copies.log
+    reasons = (
+        *((run, EPOCH, _OUTVOTED.format(epoch=run.epoch)) for run in log.outvoted),
+        *((run, MISPLACED, _IN_CONFLICT) for run in log.in_conflict),
+        *((run, UNCONFIRMED, _UNCONFIRMED) for run in log.unconfirmed),
+    )
+    for run, kind, reason in reasons:
+        # Often the header of the batch, or of the next one, is a problem already.
+        beside = {(run.path, run.position), (run.path, run.end_position)}
+        if kind == UNCONFIRMED or not known & beside:
+            problem = Problem(str(run.path), run.position, run.first, kind, reason)
             rows.append({"replica": run.replica, **problem._asdict()})
     return walked._replace(few={**walked.few, "problems": rows})
+
+
+_OUTVOTED: Final = (
+    "its epoch is {epoch}, but other copies, or the index of append times, have another one at "
+    "this offset; it is not used"
+)
+_IN_CONFLICT: Final = (
+    "its offset or its epoch contradicts the batches around it, although its checksum is right; it "
+    "is not used"
+)
+_UNCONFIRMED: Final = (
+    "it is between damage, and only its own header says its offset and its epoch: no other copy, "
+    "no index of append times and no snapshot has it; it is not used"
+)
 
 
 def _with_ends(walked: _Walked, report: "Report") -> _Walked:

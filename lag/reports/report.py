@@ -167,7 +167,7 @@ def report(
         known.spans,
         known.parts,
         known.holes,
-        known.log.unread,
+        (*known.log.unread, *known.log.unconfirmed),
         copies.unknown,
         tables.unknown_ends,
     )

@@ -21,6 +21,7 @@ GAP: Final = "gap"
 DUPLICATE: Final = "duplicate"
 EPOCH: Final = "epoch"
 MISPLACED: Final = "misplaced"
+UNCONFIRMED: Final = "unconfirmed"
 APPEND_TIMES: Final = "append_times"
 SNAPSHOT: Final = "snapshot"
 RECORD: Final = "record"
@@ -55,7 +56,13 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
             "the epoch of a batch is lower than that of the batch before, or higher without the "
             "record of a new leader"
         ),
-        MISPLACED: ("the first batch of a segment does not start at the offset in the file name"),
+        MISPLACED: (
+            "the first batch of a segment does not start at the offset in the file name, or a "
+            "batch cannot be between those around it"
+        ),
+        UNCONFIRMED: (
+            "a single batch between damage, whose offset and epoch nothing confirms: it is not used"
+        ),
         APPEND_TIMES: "an index of append times is damaged, or reaches beyond its segment",
         SNAPSHOT: "an incomplete checkpoint",
         RECORD: "a record or a whole batch that cannot be decoded",

@@ -280,5 +280,6 @@ def test_the_end_of_a_log_may_have_been_of_a_later_epoch_unless_a_header_says(
     assert ends(tmp_path, elected[:-1]) == ([], True)
     assert ends(tmp_path, last[:20]) == ([], True)
     assert ends(tmp_path, bytes(512)) == ([], True)
+    assert ends(tmp_path, last[:20] + bytes(512)) == ([], True), "half of the header is zeros"
     assert ends(tmp_path, flipped(last, len(last) - 1)) == ([(2, 3)], False)
     assert ends(tmp_path, flipped(last, len(last) - 1), bytes(512)) == ([(2, 3)], True)

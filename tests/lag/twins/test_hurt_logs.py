@@ -64,7 +64,8 @@ def differing(case: HurtCase, told: dict[str, Rows], time: SlowTime) -> Iterator
     yield from of("move_replicas", moved["move_replicas"], *OF_MOVE, "step", "broker_id")
     operations = slow_holes.operations(said, moved["moves"], holes, end_ms)
     yield from of("operations", operations, "move_id")
-    yield from of("leadership", quorum.leadership(end_ms), "epoch")
+    leaders = _with_unknown_ends(case, told["leadership"], quorum.leadership(end_ms))
+    yield from of("leadership", leaders, "epoch")
     yield from of("voters", quorum.voters(time), "offset")
     yield from of("clocks", quorum.clocks(), "replica", "relative_to")
     ends = list(quorum.ends(end_ms))
@@ -75,6 +76,23 @@ def differing(case: HurtCase, told: dict[str, Rows], time: SlowTime) -> Iterator
     told = {**told, "status": [row for row in told["status"] if row["replica"] in names]}
     status = quorum.status(time, ends)
     yield from of("status", status, "replica")
+
+
+def _with_unknown_ends(case: HurtCase, told: Rows, twin: Rows) -> Rows:
+    """The rows of the twin, without a reason that the report may not know.
+
+    The twin knows what the damage at the end of a leader's log was. From the files it cannot always
+    be told whether it was of a later epoch.
+    """
+    unknown = {row["epoch"] for row in told if row["ended"] == "unknown"}
+    return [
+        {**row, "ended": "unknown"}
+        if row["ended"] == "gone"
+        and row["epoch"] in unknown
+        and case.hurt.has_damaged_end(row["leader"])
+        else row
+        for row in twin
+    ]
 
 
 def check(spark: Any, number: int, root: Path) -> tuple[HurtCase, list[str]]:
