@@ -44,7 +44,7 @@ class File:
 
 
 @dataclass
-class Hurt:
+class DamagedCopies:
     """The copies of a quorum, and what was done to them."""
 
     files: dict[int, list[File]]
@@ -56,7 +56,7 @@ class Hurt:
     """Each file with the first and the last position, exclusive."""
 
     @classmethod
-    def of(cls, copies: Sequence[Copy], root: Path) -> "Hurt":
+    def of(cls, copies: Sequence[Copy], root: Path) -> "DamagedCopies":
         """The copies as they were written below `root`."""
         files = {}
         for copy in copies:
@@ -227,21 +227,21 @@ class Hurt:
         return not is_hit or (is_front_there and any(head[PLACED_BYTES:]))
 
 
-def hurt_at_random(rng: random.Random, hurt: Hurt, log: Sequence[Made]) -> None:
+def damage_at_random(rng: random.Random, damaged: DamagedCopies, log: Sequence[Made]) -> None:
     """A combination of damage, loss and truncation."""
-    names = list(hurt.files)
+    names = list(damaged.files)
     for _ in range(rng.choice((0, 1, 1, 2, 4))):
-        hurt.flip_any(rng, rng.choice(names))
+        damaged.flip_any(rng, rng.choice(names))
     for _ in range(rng.choice((0, 0, 1, 1, 2))):
-        lost = rng.choice(hurt.files[rng.choice(names)])
-        hurt.lose(lost, with_index=rng.random() < 0.6)
+        lost = rng.choice(damaged.files[rng.choice(names)])
+        damaged.lose(lost, with_index=rng.random() < 0.6)
     for _ in range(rng.choice((0, 0, 0, 1, 2))):
         name = rng.choice(names)
-        file = rng.choice(hurt.files[name][-2:])
-        hurt.cut(name, file, rng.randint(0, len(file.content)))
+        file = rng.choice(damaged.files[name][-2:])
+        damaged.cut(name, file, rng.randint(0, len(file.content)))
     for _ in range(rng.choice((0, 0, 1, 2))):
-        hurt.flip_batch(rng, rng.choice(log).key)
+        damaged.flip_batch(rng, rng.choice(log).key)
     for _ in range(zeroed := rng.choice((0, 0, 1, 1, 2))):
-        hurt.zero_sectors(rng, rng.choice(names))
+        damaged.zero_sectors(rng, rng.choice(names))
     if zeroed:
-        hurt.zero_unconfirmed()
+        damaged.zero_unconfirmed()

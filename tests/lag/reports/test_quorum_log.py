@@ -1,4 +1,4 @@
-"""The quorum's log, put together from hurt copies of small quorums: nothing that is not true."""
+"""The quorum's log, put together from damaged copies of small quorums: nothing that is not true."""
 
 import json
 import random
@@ -18,7 +18,7 @@ from lag.reports.quorum_log import QuorumLog, merge, snapshots_of
 from lag.results import Rows
 from lag.source.runs import Run
 from tests.lag import handmade_logs
-from tests.lag.damage import Hurt, hurt_at_random
+from tests.lag.damage import DamagedCopies, damage_at_random
 from tests.lag.small_quorum import Made, SmallQuorum
 
 
@@ -53,13 +53,13 @@ def provable(copies: Sequence[Sequence[Made]]) -> set[tuple[int, int]]:
 def test_the_log_has_what_is_left_and_provable_and_nothing_else(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     quorum = SmallQuorum(rng)
-    hurt = Hurt.of(quorum.copies, tmp_path)
-    hurt_at_random(rng, hurt, quorum.log)
-    hurt.apply()
+    damaged = DamagedCopies.of(quorum.copies, tmp_path)
+    damage_at_random(rng, damaged, quorum.log)
+    damaged.apply()
     log = merged(tmp_path, partition_bytes=rng.choice((1024, 1 << 20)))
-    reached = [hurt.reached(name) for name in hurt.files]
+    reached = [damaged.reached(name) for name in damaged.files]
     truth = max(reached, key=lambda each: (each[-1].epoch, each[-1].end) if each else (0, 0))
-    intact = {str(name): hurt.intact(name) for name in hurt.files}
+    intact = {str(name): damaged.intact(name) for name in damaged.files}
     if log is None:
         assert not any(intact.values())
         return
@@ -70,22 +70,22 @@ def test_the_log_has_what_is_left_and_provable_and_nothing_else(seed: int, tmp_p
         held = {each.offset: each for each in intact[piece.replica]}
         at = piece.first
         while at < piece.end:
-            assert held[at].key == is_true[at].key, (piece, hurt.deeds)
+            assert held[at].key == is_true[at].key, (piece, damaged.deeds)
             assert held[at].epoch == piece.epoch
             found.add(held[at].key)
             at = held[at].end
         assert at == piece.end
-    assert provable(list(intact.values())) & {each.key for each in truth} <= found, hurt.deeds
+    assert provable(list(intact.values())) & {each.key for each in truth} <= found, damaged.deeds
 
 
 def test_the_indexes_of_a_log_without_segments_tell_what_it_had(tmp_path: Path) -> None:
     quorum = SmallQuorum(random.Random(3))
-    hurt = Hurt.of(quorum.copies, tmp_path)
+    damaged = DamagedCopies.of(quorum.copies, tmp_path)
     best = max(quorum.copies, key=lambda copy: copy.last)
     (gone, *_) = (copy for copy in quorum.copies if copy.is_timed and copy is not best)
-    for file in hurt.files[gone.name]:
-        hurt.lose(file, with_index=False)
-    hurt.apply()
+    for file in damaged.files[gone.name]:
+        damaged.lose(file, with_index=False)
+    damaged.apply()
     log = merged(tmp_path)
     assert log is not None
     known = {each.key for each in best.batches}
@@ -110,12 +110,12 @@ def write(folder: Path, *zeros: tuple[int, int], name: str = "node") -> None:
 def test_a_batch_alone_behind_damage_is_in_place_if_another_copy_has_it(tmp_path: Path) -> None:
     """The copy has the quorum's log to its end, and lost what is damaged."""
     write(tmp_path, name="sound")
-    write(tmp_path, (60, RECORDS - 1), name="hurt")
+    write(tmp_path, (60, RECORDS - 1), name="damaged")
     write(tmp_path, (0, 70), (71, RECORDS), name="single")
     log = merged(tmp_path)
     assert log is not None
-    assert log.shared == {"sound": RECORDS, "hurt": RECORDS, "single": 71}
-    assert log.lost == {"sound": [], "hurt": [(60, RECORDS - 1)], "single": [(0, 70)]}
+    assert log.shared == {"sound": RECORDS, "damaged": RECORDS, "single": 71}
+    assert log.lost == {"sound": [], "damaged": [(60, RECORDS - 1)], "single": [(0, 70)]}
     assert (log.misplaced, log.holes) == ((), ())
     assert log.sources == {"sound"}
 
@@ -158,7 +158,7 @@ def test_a_batch_that_contradicts_those_around_it_has_that_problem(tmp_path: Pat
         *handmade_logs.batches([1], base=11, epoch=7),
     ]
     first = handmade_logs.leader_change(0, epoch=3, leader=1, at_ms=handmade_logs.BEGIN_MS)
-    handmade_logs.write_segment(tmp_path / "hurt", 0, [first, *made])
+    handmade_logs.write_segment(tmp_path / "damaged", 0, [first, *made])
     log = merged(tmp_path)
     assert log is not None
     (row,) = problems(log)

@@ -76,12 +76,12 @@ def test_logs_that_begin_differently_are_of_two_clusters_without_an_id_too(tmp_p
 
 def test_a_damaged_beginning_proves_no_other_cluster(tmp_path: Path) -> None:
     node(tmp_path / "a", ONE, leader=1)
-    node(tmp_path / "hurt", None, leader=1)
-    segment = next((tmp_path / "hurt").rglob("*.log"))
+    node(tmp_path / "damaged", None, leader=1)
+    segment = next((tmp_path / "damaged").rglob("*.log"))
     content = bytearray(segment.read_bytes())
     content[-1] ^= 1
     segment.write_bytes(bytes(content))
-    assert replicas(tmp_path) == [("1", ONE), ("hurt", None)]
+    assert replicas(tmp_path) == [("1", ONE), ("damaged", None)]
 
 
 def test_a_log_that_may_be_of_either_is_left_out_and_told(tmp_path: Path) -> None:
