@@ -111,12 +111,7 @@ def collect(spark: "SparkSession", request: ReportRequest, steps: Steps) -> Resu
         steps.step("Reading records")
         report = _report(spark, request, folders, walked, records)
         if report is None:
-            reasons = [f"{row['path']}: {row['reason']}" for row in tables["problems"]]
-            # Without other copies nothing says where a single batch between damage belongs.
-            batch = "batch whose place is certain" if _holds_a_batch(walked) else "batch"
-            raise NothingToRead(
-                f"the logs hold no {batch}: {'; '.join(reasons[:5]) or request.paths}"
-            )
+            raise _no_batch(walked, request.paths)
         _check_scope(request, report.scope)
         steps.step("Computing tables")
         names = [result.name for result in RESULTS]
@@ -157,10 +152,16 @@ def _walk(spark: "SparkSession", request: ReportRequest, folders: "Sequence[LogF
     return _Walked(whole, few)
 
 
-def _holds_a_batch(walked: _Walked) -> bool:
+def _no_batch(walked: _Walked, paths: Sequence[str]) -> NothingToRead:
+    """The error if no batch can be used."""
     from lag.source.reader import RUNS_KIND
 
-    return any(run["batches"] for run in walked.few.get(RUNS_KIND, ()))
+    # Without other copies nothing says where a single batch between damage belongs.
+    is_there = any(run["batches"] for run in walked.few.get(RUNS_KIND, ()))
+    batch = "batch whose place is certain" if is_there else "batch"
+    rows = walked.few.get("problems", ())
+    reasons = sorted(f"{row['path']}: {row['reason']}" for row in rows)
+    return NothingToRead(f"the logs hold no {batch}: {'; '.join(reasons[:5] or paths)}")
 
 
 def _walk_options(folders: "Sequence[LogFolder]") -> dict[str, str]:

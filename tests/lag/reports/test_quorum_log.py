@@ -144,6 +144,25 @@ def test_a_batch_that_nothing_confirms_shows_how_far_the_log_went(tmp_path: Path
     assert [(hole.first, hole.end) for hole in log.holes] == [(2, 6)]
 
 
+def test_a_sole_batch_that_nothing_confirms_is_not_said_to_be_none(tmp_path: Path) -> None:
+    from lag import runner
+
+    for damage, what in (
+        ((0, RECORDS), "the logs hold no batch: "),
+        ((0, RECORDS - 1), "the logs hold no batch whose place is certain: "),
+    ):
+        write(tmp_path, damage)
+        assert merged(tmp_path) is None
+        few: dict[str, Any] = {}
+        for row in handmade_logs.rows(tmp_path, "walk"):
+            if row["said"] is not None:
+                few.setdefault(row["kind"], []).append(json.loads(row["said"]))
+        error = runner._no_batch(runner._Walked(None, few), ("/logs",))
+        assert str(error).startswith(
+            f"{what}{tmp_path}/node/00000000000000000000.log: zeros, where"
+        )
+
+
 def problems(log: QuorumLog) -> Rows:
     """The rows of `problems` that only the comparison of all files gives."""
     from lag import runner
