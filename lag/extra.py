@@ -2,30 +2,43 @@
 
 import importlib.util
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
-LIBRARIES: Final = ("jinja2", "numpy", "pyarrow", "pyspark")
+LIBRARIES: Final[Mapping[str, str]] = MappingProxyType(
+    {"jinja2": "3.1", "numpy": "2.4", "pyarrow": "26.0", "pyspark": "4.3"}
+)
+"""Their oldest versions, as in pyproject.toml; a test compares the two."""
 
 
 def missing() -> str | None:
     """The sentence that says which of them are missing, and how to install them; None if none."""
     names = [name for name in LIBRARIES if not _is_installed(name)]
-    return _sentence(names) if names else None
-
-
-def without(error: ModuleNotFoundError) -> ImportError:
-    """The error to raise in place of that of an import: the sentence, if a library is missing."""
-    if (error.name or "").partition(".")[0] not in LIBRARIES:
-        return error
-    return ImportError(missing() or _sentence([str(error.name)]), name=error.name)
-
-
-def _sentence(names: list[str]) -> str:
+    if not names:
+        return None
     are = "is" if len(names) == 1 else "are"
     shown = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     return (
         f"lag reports need {shown}, which {are} not installed: "
         f"{sys.executable} -m pip install {' '.join(names)}"
+    )
+
+
+def without(error: ModuleNotFoundError) -> ImportError:
+    """The error to raise in place of that of an import: the sentence, if a library is missing or
+    lacks a module of newer versions."""
+    name = (error.name or "").partition(".")[0]
+    if name not in LIBRARIES:
+        return error
+    return ImportError(missing() or _too_old(name), name=error.name)
+
+
+def _too_old(name: str) -> str:
+    wanted = f"{name}>={LIBRARIES[name]}"
+    return (
+        f"lag reports need {name} {LIBRARIES[name]} or newer, and the installed one is too old: "
+        f"{sys.executable} -m pip install '{wanted}'"
     )
 
 

@@ -111,10 +111,7 @@ def collect(spark: "SparkSession", request: ReportRequest, steps: Steps) -> Resu
         steps.step("Reading records")
         report = _report(spark, request, folders, walked, records)
         if report is None:
-            reasons = [f"{row['path']}: {row['reason']}" for row in tables["problems"]]
-            raise NothingToRead(
-                f"the logs hold no batch: {'; '.join(reasons[:5]) or request.paths}"
-            )
+            raise _no_batch(walked, request.paths)
         _check_scope(request, report.scope)
         steps.step("Computing tables")
         names = [result.name for result in RESULTS]
@@ -155,6 +152,18 @@ def _walk(spark: "SparkSession", request: ReportRequest, folders: "Sequence[LogF
     return _Walked(whole, few)
 
 
+def _no_batch(walked: _Walked, paths: Sequence[str]) -> NothingToRead:
+    """The error if no batch can be used."""
+    from lag.source.reader import RUNS_KIND
+
+    # Without other copies nothing says where a single batch between damage belongs.
+    is_there = any(run["batches"] for run in walked.few.get(RUNS_KIND, ()))
+    batch = "batch whose place is certain" if is_there else "batch"
+    rows = walked.few.get("problems", ())
+    reasons = sorted(f"{row['path']}: {row['reason']}" for row in rows)
+    return NothingToRead(f"the logs hold no {batch}: {'; '.join(reasons[:5] or paths)}")
+
+
 def _walk_options(folders: "Sequence[LogFolder]") -> dict[str, str]:
     from lag.source.batches import chunk_offsets
 
@@ -174,20 +183,39 @@ def _read_picks(
 
 
 def _with_misplaced(walked: _Walked, report: "Report") -> _Walked:
-    """Add problems for batches that only other files show to be wrong."""
-    from lag.source.problems import EPOCH, Problem
+    """Add problems for batches that are not used although their checksum is right."""
+    from lag.source.problems import DUPLICATE, EPOCH, GAP, MISPLACED, UNCONFIRMED, Problem
 
     rows = list(walked.few.get("problems", ()))
-    known = {(row["path"], row["position"]) for row in rows}
-    for run in report.copies.log.misplaced:
-        if not known & {(run.path, run.position), (run.path, run.end_position)}:
-            reason = (
-                f"its epoch is {run.epoch}, but other copies, or the index of append times, have "
-                "another one at this offset"
-            )
-            problem = Problem(str(run.path), run.position, run.first, EPOCH, reason)
+    headers = (DUPLICATE, EPOCH, GAP, MISPLACED)
+    known = {(row["path"], row["position"]) for row in rows if row["kind"] in headers}
+    log = report.copies.log
+    reasons = (
+        *((run, EPOCH, _OUTVOTED.format(epoch=run.epoch)) for run in log.outvoted),
+        *((run, MISPLACED, _IN_CONFLICT) for run in log.in_conflict),
+        *((run, UNCONFIRMED, _UNCONFIRMED) for run in log.unconfirmed),
+    )
+    for run, kind, reason in reasons:
+        # Often the header of the batch, or of the next one, is a problem already.
+        beside = {(run.path, run.position), (run.path, run.end_position)}
+        if kind == UNCONFIRMED or not known & beside:
+            problem = Problem(str(run.path), run.position, run.first, kind, reason)
             rows.append({"replica": run.replica, **problem._asdict()})
     return walked._replace(few={**walked.few, "problems": rows})
+
+
+_OUTVOTED: Final = (
+    "its epoch is {epoch}, but other copies, or the index of append times, have another one at "
+    "this offset; it is not used"
+)
+_IN_CONFLICT: Final = (
+    "its offset or its epoch contradicts the batches around it, although its checksum is right; it "
+    "is not used"
+)
+_UNCONFIRMED: Final = (
+    "it is between damage, and only its own header says its offset and its epoch: no other copy, "
+    "no index of append times and no snapshot has it; it is not used"
+)
 
 
 def _with_ends(walked: _Walked, report: "Report") -> _Walked:
@@ -257,7 +285,7 @@ def _report(
     from lag.reports.dataframes import frame
     from lag.reports.logs import Logs
     from lag.reports.report import report
-    from lag.source.reader import INDEXED_KIND, RUNS_KIND
+    from lag.source.reader import INDEXED_KIND, RUNS_KIND, UNKNOWN_END_KIND
     from lag.source.runs import Run
     from lag.source.schemas import TABLES
 
@@ -272,6 +300,7 @@ def _report(
         records=records,
         runs=[Run(**run) for run in walked.few.get(RUNS_KIND, ())],
         indexed=[Run(**run) for run in walked.few.get(INDEXED_KIND, ())],
+        unknown_ends=frozenset(row["replica"] for row in walked.few.get(UNKNOWN_END_KIND, ())),
         damaged=frozenset(str(row["path"]) for row in walked.few.get("problems", ())),
         read=partial(_read_picks, spark, request, folders),
         **few,

@@ -207,7 +207,7 @@ def settings(master: str, scratch: Path, input_bytes: int | None = None) -> dict
 
 
 def sizes(master: str, input_bytes: int | None) -> dict[str, str]:
-    """The settings that follow from the size of the logs, or None if that is unknown."""
+    """The settings that depend on the size of the logs; `input_bytes` is None if it is unknown."""
     cores, small = os.cpu_count() or 2, {}
     if input_bytes is not None and input_bytes < SMALL_BYTES:
         small = {

@@ -7,7 +7,7 @@ from typing import Final
 from lag.output.scales import columns
 from lag.output.tables import show_value
 from lag.results import SEVERITY, Results, Row
-from lag.source.problems import HARMLESS
+from lag.source.problems import ASSUMED, FOREIGN_FILE
 from lag.units import numbered, show_clock, show_count, show_span, show_time
 
 ROWS_MAX: Final = 40
@@ -17,6 +17,10 @@ NOT_OK_MAX: Final = 5
 CLOCKS_MAX: Final = 5
 HOLES_MAX: Final = 5
 FILES_MAX: Final = 3
+_HARMLESS: Final = {
+    FOREIGN_FILE: "Not of a log, and not read",
+    ASSUMED: "Assumed to be of the same cluster",
+}
 _WRONG_CLOCKS: Final = ("ahead", "behind", "stepped")
 
 
@@ -93,10 +97,11 @@ def _sentences(results: Results) -> Iterator[str]:
         states = Counter(show_value(row["state"]) for row in brokers)
         at_end = ", ".join(f"{count} {state}" for state, count in states.most_common())
         yield f"Brokers at the end: {at_end}."
-    others = [row["path"] for row in results.rows("problems") if row["kind"] in HARMLESS]
-    if others:
-        more = f" and {len(others) - FILES_MAX} more" if len(others) > FILES_MAX else ""
-        yield f"Not of a log, and not read: {', '.join(others[:FILES_MAX])}{more}."
+    for kind, what in _HARMLESS.items():
+        paths = [row["path"] for row in results.rows("problems") if row["kind"] == kind]
+        if paths:
+            more = f" and {len(paths) - FILES_MAX} more" if len(paths) > FILES_MAX else ""
+            yield f"{what}: {', '.join(paths[:FILES_MAX])}{more}."
 
 
 def _holes(results: Results) -> Iterator[str]:

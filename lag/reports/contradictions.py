@@ -1,16 +1,21 @@
 """Find the batches whose offset or epoch is wrong although their checksum is right.
 
 No checksum covers the base offset and the epoch of a batch, because a leader stamps them. A flipped
-bit there puts a valid batch into a wrong place. It contradicts the batches around it: the offsets
-of a log follow each other, epochs never fall, and each epoch begins with the record of its leader.
-The same batch in another copy, known by its checksum, contradicts or confirms it too, and so does
-the index of append times. Whatever cannot be in place is not believed, and what only itself speaks
-for neither. A sound log has no
-contradiction, and all of it is believed. Plain values, no Spark.
+bit there puts a valid batch into a wrong place, where it contradicts
+
+- the batches around it: the offsets of a log follow each other, epochs never fall, and each epoch
+  begins with the record of its leader;
+- the same batch in another copy, which has the same checksum;
+- the index of append times.
+
+A batch that contradicts them is not used. A single batch between damage is used only if one of them
+confirms its offset and its epoch. A sound log has no contradiction, and all of it is used. Plain
+values, no Spark.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -25,13 +30,21 @@ WEIGHED_MAX: Final = 64
 """The runs in conflict with each other that are weighed against each other in every way."""
 
 
+OffsetAndEpoch = tuple[int, int]
+
+
 class Believed(NamedTuple):
     """The runs of all copies, divided."""
 
     runs: tuple[Run, ...]
     """Those in place, by replica and in the order of the offsets."""
-    doubted: tuple[Run, ...] = ()
-    """Those that contradict others, so that their offset or epoch is wrong."""
+    confirmed: tuple[Run, ...] = ()
+    """Single batches between damage that are in place, because another copy has this epoch at these
+    offsets. They supply nothing, since that copy does."""
+    outvoted: tuple[Run, ...] = ()
+    """Single batches with another epoch in other copies, or in the index of append times."""
+    in_conflict: tuple[Run, ...] = ()
+    """Batches that cannot be between those around them: their offset or epoch is wrong."""
     unconfirmed: tuple[Run, ...] = ()
     """Single batches between damage, of which only their own header says where they belong."""
     unread: tuple[Run, ...] = ()
@@ -91,9 +104,12 @@ class _Block(NamedTuple):
 
 
 class _Copies:
-    """The first batches of the blocks of all copies: the same batch has the same checksum."""
+    """The first batches of the blocks of all copies: the same batch has the same checksum. And the
+    ends of snapshots."""
 
-    def __init__(self, blocks: Iterable[_Block]) -> None:
+    def __init__(
+        self, blocks: Iterable[_Block], committed: Collection[OffsetAndEpoch] = ()
+    ) -> None:
         self._votes: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
         self._replicas: dict[tuple[int, int], set[tuple[str, int]]] = defaultdict(set)
         for block in blocks:
@@ -101,6 +117,19 @@ class _Copies:
                 votes = max(1, block.weight) + 2 * (block.said_by_index is True)
                 self._votes[block.content][block.epoch] += votes
                 self._replicas[block.content].add((block.replica, block.epoch))
+
+        self._committed = sorted(set(committed))
+
+    def committed(self, block: _Block) -> bool:
+        """True if a snapshot confirms its epoch: it ends within the batch, or just before."""
+        at = bisect_left(self._committed, (block.first, 0))
+        for offset, epoch in self._committed[at:]:
+            if offset > block.end:
+                return False
+            begins = block.elects and offset == block.first and epoch < block.epoch
+            if begins or epoch == block.epoch:
+                return True
+        return False
 
     def confirm(self, block: _Block) -> bool:
         """True if another copy has the batch at the same place."""
@@ -116,38 +145,52 @@ class _Copies:
         return bool(others) and max(others) >= votes[block.epoch]
 
 
-def believed(runs: Iterable[Run]) -> Believed:
-    """Divide the runs of all copies; they may be in any order."""
+def believed(runs: Iterable[Run], committed: Collection[OffsetAndEpoch] = ()) -> Believed:
+    """Divide the runs of all copies; they may be in any order.
+
+    `committed` are the ends of snapshots, each with the epoch of the record before it.
+    """
     of_replicas: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         of_replicas[run.replica].append(run)
     copies = [_blocks(own) for own in of_replicas.values()]
     # Batches that were not read from files have neither a place nor a checksum.
-    known = _Copies(block for blocks in copies for block in blocks if block.parts[0].path)
-    found = _Divided([], [], [], [])
+    known = _Copies(
+        (block for blocks in copies for block in blocks if block.parts[0].path), committed
+    )
+    found = _Divided([], [], [], [], [])
     for blocks in copies:
         if blocks[0].parts[0].path is None:
             found.kept.extend(blocks)
         else:
             _divide(blocks, known, found)
-    return Believed(*(tuple(part for block in each for part in block.parts) for each in found))
+    kept, outvoted, in_conflict, unconfirmed, unread = (
+        tuple(part for block in each for part in block.parts) for each in found
+    )
+    confirmed = tuple(_confirmed(unconfirmed, kept))
+    taken = set(confirmed)
+    left = tuple(run for run in unconfirmed if run not in taken)
+    return Believed(kept, confirmed, outvoted, in_conflict, left, unread)
 
 
 class _Divided(NamedTuple):
     kept: list[_Block]
-    doubted: list[_Block]
+    outvoted: list[_Block]
+    in_conflict: list[_Block]
     unconfirmed: list[_Block]
     unread: list[_Block]
 
 
 def _divide(blocks: Sequence[_Block], known: _Copies, found: _Divided) -> None:
-    wrong = {
+    outvoted = {
         at
         for at, block in enumerate(blocks)
         if block.is_lone and (block.said_by_index is False or known.outvote(block))
     }
-    wrong.update(_in_conflict(blocks, known))
+    in_conflict = set(_in_conflict(blocks, known)) - outvoted
+    wrong = outvoted | in_conflict
     left = [block for at, block in enumerate(blocks) if at not in wrong]
+    unconfirmed: set[_Block] = set()
     for at, block in enumerate(left):
         if not block.is_read:
             found.unread.append(block)
@@ -155,11 +198,28 @@ def _divide(blocks: Sequence[_Block], known: _Copies, found: _Divided) -> None:
             found.kept.append(block)
         else:
             found.unconfirmed.append(block)
-    found.doubted.extend(blocks[at] for at in sorted(wrong) if blocks[at].is_read)
-    placed = [block for block in left if block not in found.unconfirmed]
+            unconfirmed.add(block)
+    found.outvoted.extend(blocks[at] for at in sorted(outvoted) if blocks[at].is_read)
+    found.in_conflict.extend(blocks[at] for at in sorted(in_conflict) if blocks[at].is_read)
+    placed = [block for block in left if block not in unconfirmed]
     last = placed[-1].parts[-1] if placed else None
     for block in blocks[blocks.index(placed[-1]) + 1 :] if placed else blocks:
-        found.unread.extend(_place_at_end(last, block, is_known=block in found.unconfirmed))
+        found.unread.extend(_place_at_end(last, block, is_known=block in unconfirmed))
+
+
+def _confirmed(unconfirmed: Iterable[Run], kept: Iterable[Run]) -> Iterator[Run]:
+    """The single batches at whose offsets another copy has the same epoch."""
+    of_epochs: dict[tuple[str, int], list[Run]] = defaultdict(list)
+    for run in sorted(kept, key=attrgetter("first")):
+        of_epochs[run.replica, run.epoch].append(run)
+    replicas = list(dict.fromkeys(run.replica for run in kept))
+    for run in unconfirmed:
+        for replica in (each for each in replicas if each != run.replica):
+            others = of_epochs.get((replica, run.epoch), [])
+            at = bisect_right(others, run.first, key=attrgetter("first")) - 1
+            if at >= 0 and run.end <= others[at].end:
+                yield run
+                break
 
 
 def _place_at_end(last: Run | None, block: _Block, *, is_known: bool) -> Iterator[_Block]:
@@ -173,7 +233,7 @@ def _place_at_end(last: Run | None, block: _Block, *, is_known: bool) -> Iterato
         first = last.end
     elif run.position == 0:
         first = _name_of(run)
-    elif last is None or run.path != last.path or first - last.end > _records_max(last, run):
+    elif not _is_possible_after(last, run):
         return
     epoch = run.epoch
     if first == run.first and not is_known:
@@ -184,9 +244,13 @@ def _place_at_end(last: Run | None, block: _Block, *, is_known: bool) -> Iterato
         yield _Block((run._replace(first=first, end=end, epoch=epoch, batches=0),))
 
 
-def _records_max(last: Run, run: Run) -> int:
-    """The most records that damaged bytes between two runs of a file can be."""
-    return (run.position - last.end_position) // RECORD_BYTES_MIN
+def _is_possible_after(last: Run | None, run: Run) -> bool:
+    """True if the damaged bytes before a run have room for the records that are missing there."""
+    if last is not None and run.path == last.path:
+        end, size = last.end, run.position - last.end_position
+    else:
+        end, size = _name_of(run), run.position
+    return end <= run.first <= end + size // RECORD_BYTES_MIN
 
 
 def _name_of(run: Run) -> int:
@@ -304,7 +368,7 @@ def _is_confirmed(blocks: Sequence[_Block], at: int, known: _Copies) -> bool:
     is_first = block.elects and (follows or block.first == 0)
     is_last = before is None and begins and is_followed
     epochs = {each.epoch for each in (before, after) if each is not None}
-    return is_first or is_last or block.epoch in epochs
+    return is_first or is_last or block.epoch in epochs or known.committed(block)
 
 
 def _is_first_of_file(block: _Block) -> bool:

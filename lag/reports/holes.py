@@ -62,15 +62,6 @@ class Holes(NamedTuple):
             _EVER_MS if hole.after_ms is None else most,
         )
 
-    def within(self, start_ms: int, end_ms: int) -> list[Hole]:
-        """The holes whose records may have been appended after `start_ms` and by `end_ms`."""
-        found = []
-        for hole in self.holes:
-            least, most = self.times(hole)
-            if least <= end_ms and most > start_ms:
-                found.append(hole)
-        return found
-
     def of_windows(self, scope: Scope) -> dict[int, list[Hole]]:
         """The windows that lost records may belong to, each with its holes."""
         found: dict[int, list[Hole]] = {}

@@ -42,9 +42,11 @@ class Evidence(NamedTuple):
     known: Mapping[tuple[str, int], EpochPart]
     holes: Holes = NONE
     unread: Sequence[Run] = ()
-    """Damaged batches."""
+    """Batches that are damaged, or in no certain place."""
     unknown: Mapping[str, Sequence[Range]] = MappingProxyType({})
     """For each replica the offsets that it lost, and that came to it at an unknown time."""
+    unknown_ends: frozenset[str] = frozenset()
+    """Replicas whose log ends with damage that may have been batches of a later epoch."""
 
 
 def leadership(quorum: Mapping[int, EpochSpan], evidence: Evidence) -> list[dict[str, Any]]:
@@ -181,7 +183,8 @@ def _seen_again(
     ]
     name = leader.replica
     if not later:
-        if any(run.replica == name and run.epoch > epoch.epoch for run in evidence.unread):
+        is_unread = any(run.replica == name and run.epoch > epoch.epoch for run in evidence.unread)
+        if is_unread or name in evidence.unknown_ends:
             return None
         return "gone", "its own log holds nothing of later epochs"
     times = [

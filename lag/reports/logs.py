@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import takewhile
 from operator import or_
 from typing import Any, Final
 
@@ -56,6 +57,8 @@ class Logs:
     """The runs of all copies; None if they are to be made from the batches."""
     indexed: Sequence[Run] = ()
     """The runs of logs without segments, by their indexes of append times."""
+    unknown_ends: frozenset[str] = frozenset()
+    """The replicas whose log ends with damage that may have been batches of a later epoch."""
     damaged: frozenset[str] = frozenset()
     """The paths of files that could not be read completely."""
     read: "Callable[[str, Sequence[Pick]], DataFrame] | None" = None
@@ -171,13 +174,17 @@ def borrowed(log: QuorumLog, runs: Mapping[str, Sequence[Run]]) -> list[Pick]:
             for part in offset_ranges.without(run.first, min(run.end, log.shared[replica]), lost)
         )
         for first, end in (*lost, *wrong):
-            pieces = (
-                piece._replace(first=max(first, piece.first), end=min(end, piece.end))
-                for piece in log.pieces
-                if piece.first < end and first < piece.end
-            )
+            pieces = _within(log.pieces, first, end)
             found += (pick._replace(borrower=replica) for pick in _picks(pieces, runs))
     return found
+
+
+def _within(pieces: Sequence[Piece], first: int, end: int) -> Iterator[Piece]:
+    """The parts of the pieces in [`first`, `end`)."""
+    at = max(0, bisect_right(pieces, first, key=lambda piece: piece.first) - 1)
+    for piece in takewhile(lambda piece: piece.first < end, pieces[at:]):
+        if first < piece.end:
+            yield piece._replace(first=max(first, piece.first), end=min(end, piece.end))
 
 
 def _picks(pieces: Iterable[Piece], runs: Mapping[str, Sequence[Run]]) -> Iterator[Pick]:

@@ -22,7 +22,7 @@ from lag.reports.dataframes import mapped
 from lag.reports.logs import Logs
 from lag.reports.offset_ranges import Range
 from lag.reports.partition_history import Range as RecordRange
-from lag.reports.quorum_log import Hole, Piece, QuorumLog, merge
+from lag.reports.quorum_log import Hole, Piece, QuorumLog, merge, snapshots_of
 from lag.source.batches import unpacked
 from lag.source.reader import RUNS_KIND
 from lag.source.runs import Run
@@ -64,12 +64,12 @@ def merged(
     keep: Callable[[DataFrame], DataFrame],
 ) -> MergedLogs | None:
     """Merge the copies; None if none holds a batch. `batches` are packs."""
-    found = believed(logs.runs(batches) if tables.runs is None else tables.runs)
-    log = merge(found, replicas, tables.damaged, tables.indexed)
+    runs = logs.runs(batches) if tables.runs is None else tables.runs
+    committed = [(each.end, each.epoch) for each in snapshots_of(replicas, tables.damaged)]
+    log = merge(believed(runs, committed), replicas, tables.damaged, tables.indexed)
     if log is None:
         return None
-    in_place = [*found.runs, *(set(found.unconfirmed) - set(log.misplaced))]
-    own = logs.in_order(in_place)
+    own = logs.in_order(log.in_place)
     records, are_picked = tables.records, False
     lent: list[Pick] = []
     if tables.read is not None:
@@ -94,7 +94,7 @@ def merged(
     }
     # At the place of a batch that is misplaced, the replica may have the right one as well.
     regained = [run for run in borrowed if offset_ranges.holds(log.lost[run.replica], run.first)]
-    merged_ = MergedLogs(log, [*in_place, *regained], batches, records, are_picked, unknown)
+    merged_ = MergedLogs(log, [*log.in_place, *regained], batches, records, are_picked, unknown)
     return replace(merged_, log=_with_times(merged_))
 
 
@@ -117,6 +117,7 @@ def _with_times(it: MergedLogs) -> QuorumLog:
     cut = [piece for piece in it.log.pieces if piece.first_ms is None or piece.last_ms is None]
     if not cut:
         return it.log
+    is_cut = set(cut)
     wanted: dict[str, list[Piece]] = {}
     for piece in cut:
         wanted.setdefault(piece.replica, []).append(piece)
@@ -131,7 +132,7 @@ def _with_times(it: MergedLogs) -> QuorumLog:
     times = {(row["replica"], row["first"]): row for row in found.collect()}
     pieces = tuple(
         piece
-        if (row := times.get((piece.replica, piece.first))) is None or piece not in cut
+        if (row := times.get((piece.replica, piece.first))) is None or piece not in is_cut
         else piece._replace(first_ms=row["first_ms"], last_ms=row["last_ms"])
         for piece in it.log.pieces
     )

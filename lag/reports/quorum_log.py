@@ -81,14 +81,25 @@ class QuorumLog:
     """For each replica the offset up to which its log is the quorum's."""
     lost: Mapping[str, Sequence[Range]]
     """For each replica the offsets before that one which are not in its files."""
-    misplaced: tuple[Run, ...]
-    """Batches with a wrong offset or epoch: they are in no report."""
+    in_place: tuple[Run, ...]
+    """The batches of all copies that are used."""
+    outvoted: tuple[Run, ...]
+    """Those that are not, because their epoch contradicts other copies or an index,"""
+    in_conflict: tuple[Run, ...]
+    """because they contradict the batches around them,"""
+    unconfirmed: tuple[Run, ...]
+    """and because nothing confirms their offset and epoch."""
     unread: tuple[Run, ...]
     """Damaged batches of which it is known where they belong."""
     undecided: frozenset[str]
     """Replicas with records that may be in a hole of the quorum's log, or may not be committed."""
     state: Snapshot | None
     """The snapshot with the state at the start of the log, if it does not begin at offset 0."""
+
+    @property
+    def misplaced(self) -> tuple[Run, ...]:
+        """The batches that are in no report."""
+        return (*self.outvoted, *self.in_conflict, *self.unconfirmed)
 
     @property
     def sources(self) -> frozenset[str]:
@@ -109,16 +120,15 @@ def merge(
     """
     if not found.runs:
         return None
-    runs = _by_replica(found.runs)
-    snapshots = list(_snapshots(replicas, damaged))
+    in_place = (*found.runs, *found.confirmed)
+    runs = _by_replica(in_place)
+    snapshots = snapshots_of(replicas, damaged)
     shared, end = _shared(runs, found.unread, snapshots)
-    pieces = tuple(_pieces(runs, shared, replicas))
+    pieces = tuple(_pieces(_by_replica(found.runs), shared, replicas))
     taken = offset_ranges.union((piece.first, piece.end) for piece in pieces)
     state = _state(snapshots, pieces[0].first, end)
     begins = pieces[0].first if state is not None else 0
-    holes = tuple(_hole(pieces, *hole) for hole in offset_ranges.without(begins, end, taken))
-    unconfirmed = {run for run in found.unconfirmed if not _is_in(run, pieces)}
-    held = _by_replica((*found.runs, *(set(found.unconfirmed) - unconfirmed)))
+    holes = tuple(_holes(pieces, offset_ranges.without(begins, end, taken)))
     own = {
         row["replica"]: max(
             (each.end for each in snapshots if each.replica == row["replica"]), default=0
@@ -127,7 +137,7 @@ def merge(
     }
     lost = {
         replica: list(_lost(each, shared[replica], own.get(replica, 0)))
-        for replica, each in held.items()
+        for replica, each in runs.items()
     }
     for replica, first, until in _of_indexes(indexed, pieces):
         if replica not in runs:
@@ -139,7 +149,10 @@ def merge(
         end,
         shared,
         lost,
-        (*found.doubted, *unconfirmed),
+        in_place,
+        found.outvoted,
+        found.in_conflict,
+        found.unconfirmed,
         found.unread,
         frozenset(_undecided(runs, shared, holes)),
         state,
@@ -153,14 +166,14 @@ def _by_replica(runs: Iterable[Run]) -> dict[str, list[Run]]:
     return found
 
 
-def _snapshots(
-    replicas: Iterable[Mapping[str, Any]], damaged: frozenset[str]
-) -> Iterator[Snapshot]:
-    for row in replicas:
-        for name in row["snapshots"] or ():
-            id_ = checkpoint_id(name)
-            if id_ is not None and f"{row['path']}/{name}" not in damaged:
-                yield Snapshot(row["replica"], name, id_.offset, id_.epoch)
+def snapshots_of(replicas: Iterable[Mapping[str, Any]], damaged: frozenset[str]) -> list[Snapshot]:
+    """The undamaged snapshots of all replicas."""
+    return [
+        Snapshot(row["replica"], name, id_.offset, id_.epoch)
+        for row in replicas
+        for name in row["snapshots"] or ()
+        if (id_ := checkpoint_id(name)) is not None and f"{row['path']}/{name}" not in damaged
+    ]
 
 
 def _shared(
@@ -273,25 +286,19 @@ def _state(snapshots: Iterable[Snapshot], begins: int, end: int) -> Snapshot | N
     return min(found, key=lambda each: (each.end, each.replica), default=None)
 
 
-def _hole(pieces: Sequence[Piece], first: int, end: int) -> Hole:
-    before = next((piece for piece in pieces if piece.end == first), None)
-    after = next((piece for piece in pieces if piece.first == end), None)
-    return Hole(
-        first,
-        end,
-        None if before is None else before.epoch,
-        None if after is None else after.epoch,
-        None if before is None else before.last_ms,
-        None if after is None else after.first_ms,
-    )
-
-
-def _is_in(run: Run, pieces: Sequence[Piece]) -> bool:
-    """True if the quorum's log has a batch at the place of this one."""
-    return any(
-        piece.first <= run.first and run.end <= piece.end and piece.epoch == run.epoch
-        for piece in pieces
-    )
+def _holes(pieces: Sequence[Piece], missing: Iterable[Range]) -> Iterator[Hole]:
+    ends = {piece.end: piece for piece in pieces}
+    begins = {piece.first: piece for piece in pieces}
+    for first, end in missing:
+        before, after = ends.get(first), begins.get(end)
+        yield Hole(
+            first,
+            end,
+            None if before is None else before.epoch,
+            None if after is None else after.epoch,
+            None if before is None else before.last_ms,
+            None if after is None else after.first_ms,
+        )
 
 
 def _lost(runs: Iterable[Run], shared: int, snapshot_end: int) -> Iterator[Range]:

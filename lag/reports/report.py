@@ -110,8 +110,9 @@ def report(
     """Make all reports; None if the logs hold no batch.
 
     `since_ms` and `until_ms` are inclusive bounds in ms since 1970. The tables themselves must be
-    complete, because earlier records determine the state; what was appended after `until_ms` is in
-    no report. `window_ms` is the length of a window.
+    complete, because earlier records determine the state. No table has a record that a leader
+    appended after `until_ms`; only the reason for the end of an epoch, and the bounds of `clocks`,
+    may rest on one. `window_ms` is the length of a window.
     """
     kept: list[DataFrame] = []
 
@@ -166,8 +167,9 @@ def report(
         known.spans,
         known.parts,
         known.holes,
-        known.log.unread,
+        (*known.log.unread, *known.log.unconfirmed),
         copies.unknown,
+        tables.unknown_ends,
     )
     made: dict[str, DataFrame | list[Row]] = {
         "clocks": clocks.clocks(known.bounds),

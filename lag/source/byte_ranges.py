@@ -38,6 +38,7 @@ _UP_TO_CRC: Final = Struct(">qiibI")
 _COUNT: Final = Struct(">i")
 _LENGTH_AT: Final = 8
 _LAST_AT: Final = 23
+_TIMES_AT: Final = 27
 _COUNT_AT: Final = 57
 _MAGIC_AT: Final = 16
 
@@ -69,7 +70,8 @@ class Damage:
     is_cut_off: bool
     """True if the file ends before the batch does."""
     heads: tuple[tuple[int, bytes], ...] = ()
-    """Position and bytes of the headers in it, as far as each leads to the next one."""
+    """Position and bytes of the headers in it, as far as each leads to the next one; of a batch
+    that is cut off only its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +178,15 @@ class RangeReader:
             if reason is None:
                 return None
             following = self._next_sound(position + 1, self.size)
-            is_cut_off = following is None and (wanted is None or position + wanted > self.size)
+            is_cut_off = (
+                following is None
+                and (wanted is None or position + wanted > self.size)
+                and self._next_head(position, self.size) is None
+            )
             if following is not None or not self._has_grown():
-                heads = tuple(self._heads(position, self.size if following is None else following))
+                end = self.size if following is None else following
+                end = position + 1 if is_cut_off else end
+                heads = tuple(self._heads(position, end))
                 return Damage(position, reason, is_format, following, is_cut_off, heads)
 
     def _heads(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
@@ -189,13 +197,65 @@ class RangeReader:
             if len(head) < HEADER_BYTES or at >= high:
                 return
             size = _UP_TO_CRC.unpack_from(head)[1] + LENGTH_END
-            is_possible = HEADER_BYTES <= size <= high - at
-            batch = self._read(at, size if is_possible else min(high - at, BATCH_BYTES_MAX))
-            if at == low or is_possible or _is_complete(batch):
-                yield at, _mended(head, batch)
-            if not is_possible:
-                return
-            at += size
+            is_possible = HEADER_BYTES <= size <= min(high - at, BATCH_BYTES_MAX)
+            following = at + size if is_possible else None
+            if following is None or not (following == high or self._continues(at, following)):
+                # The length may be wrong: no checksum covers it.
+                following = self._next_head(at, high) or following
+            if following is not None:
+                yield at, self._mended(at, head, following - at)
+                at = following
+                continue
+            is_sized = HEADER_BYTES <= high - at <= BATCH_BYTES_MAX
+            if at == low or (is_sized and self._is_complete(at, head, high - at)):
+                yield at, head
+            return
+
+    def _continues(self, at: int, following: int) -> bool:
+        """True if the header at the one position has the next offset after that at the other."""
+        data = self._read(following, _UP_TO_CRC.size)
+        return data[:_LENGTH_AT] in _next_offsets(self._read(at, HEADER_BYTES))
+
+    def _next_head(self, at: int, high: int) -> int | None:
+        """The position before `high` of a header with the next offset after that at `at`."""
+        wanted = _next_offsets(self._read(at, HEADER_BYTES))
+        low, high = at + HEADER_BYTES, min(high, at + BATCH_BYTES_MAX)
+        while wanted and low < high:
+            data = self._read(low, WINDOW_BYTES + HEADER_BYTES)
+            if len(data) < HEADER_BYTES:
+                return None
+            for candidate in _candidates(data):
+                if low + candidate < high and data[candidate : candidate + _LENGTH_AT] in wanted:
+                    return low + candidate
+            low += len(data) - HEADER_BYTES + 1
+        return None
+
+    def _is_complete(self, at: int, head: bytes, size: int) -> bool:
+        """True if a batch of this size has the checksum that `head`, its header, says."""
+        found, end = crc32c(memoryview(head)[CRC_START:]), at + size
+        at += HEADER_BYTES
+        while at < end:
+            data = self._read(at, min(WINDOW_BYTES, end - at))
+            if not data:
+                return False
+            found = crc32c(data, found)
+            at += len(data)
+        crc: int = _UP_TO_CRC.unpack_from(head)[4]
+        return found == crc
+
+    def _mended(self, at: int, head: bytes, size: int) -> bytes:
+        """The header of a damaged batch; if only one of its two numbers of records was damaged,
+        with the right one, for which the checksum is right."""
+        last, count = (_COUNT.unpack_from(head, field)[0] for field in (_LAST_AT, _COUNT_AT))
+        if last + 1 == count:
+            return head
+        for field, value in ((_LAST_AT, count - 1), (_COUNT_AT, last + 1)):
+            tried = bytearray(head)
+            if value >= 0:
+                _COUNT.pack_into(tried, field, value & 0x7FFFFFFF)
+                if self._is_complete(at, bytes(tried), size):
+                    return bytes(tried)
+        return head
 
     def _wrong(self, position: int) -> tuple[str | None, int | None, bool]:
         """The reason that no valid batch begins here, its size by its header, and whether it is
@@ -247,28 +307,19 @@ class RangeReader:
         return None
 
 
-def _is_complete(batch: bytes) -> bool:
-    """True if a batch has all its bytes, although its length may be wrong, which is not covered by
-    the checksum."""
-    if len(batch) < HEADER_BYTES:
-        return False
-    crc: int = _UP_TO_CRC.unpack_from(batch)[4]
-    return crc32c(memoryview(batch)[CRC_START:]) == crc
+def is_legible(head: bytes) -> bool:
+    """False if a header is too short, or zeros are in place of its times and all behind them."""
+    return len(head) == HEADER_BYTES and any(head[_TIMES_AT:])
 
 
-def _mended(head: bytes, batch: bytes) -> bytes:
-    """The header of a damaged batch; if only one of its two numbers of records was damaged, with
-    the right one, for which the checksum is right."""
-    last, count = (_COUNT.unpack_from(head, at)[0] for at in (_LAST_AT, _COUNT_AT))
-    if last + 1 == count:
-        return head
-    for at, value in ((_LAST_AT, count - 1), (_COUNT_AT, last + 1)):
-        tried = bytearray(batch)
-        if value >= 0 and len(tried) >= HEADER_BYTES:
-            _COUNT.pack_into(tried, at, value & 0x7FFFFFFF)
-            if _is_complete(bytes(tried)):
-                return bytes(tried[:HEADER_BYTES])
-    return head
+def _next_offsets(head: bytes) -> set[bytes]:
+    """The base offsets that the batch after this header may have, as they are in its header."""
+    if not is_legible(head):
+        return set()
+    base = _UP_TO_CRC.unpack_from(head)[0]
+    counts = {_COUNT.unpack_from(head, _LAST_AT)[0] + 1, _COUNT.unpack_from(head, _COUNT_AT)[0]}
+    ends = {base + count for count in counts if count > 0}
+    return {end.to_bytes(_LENGTH_AT, "big") for end in ends if 0 <= end < OFFSETS_END}
 
 
 def _walk(data: bytes, high: int) -> tuple[list[int], int, int]:

@@ -2,7 +2,8 @@
 
 A path is the folder of a log, of a node, or of several nodes. Only names are examined, and the
 small file that identifies a folder; where it is missing, also the first batch of a log. A file with
-a foreign name is a problem. The logs of two clusters are refused: they are never compared.
+a foreign name is a problem. Logs of which it is known that they are of two clusters are refused:
+they are never compared.
 """
 
 import os
@@ -19,6 +20,7 @@ from crc32c import crc32c
 
 from lag.source.invalid_input import InvalidInput
 from lag.source.problems import (
+    ASSUMED,
     CLUSTER,
     FOREIGN_FILE,
     META,
@@ -122,7 +124,10 @@ def find(
         for path, problem in problems
         if path in labels or path not in folders
     ]
-    named += [("", _left_out(log, cluster)) for log in unclear]
+    for log in unclear:
+        is_read = log.path in labels
+        problem = _assumed(log, logs_) if is_read else _left_out(log, cluster)
+        named.append((labels.get(log.path, ""), problem))
     return Found(tuple(labelled), tuple(named))
 
 
@@ -355,7 +360,8 @@ FIRST_BATCH_BYTES_MAX: Final = 1 << 20
 def _of_one_cluster(
     logs: Sequence[LogFolder], wanted: str | None
 ) -> tuple[list[LogFolder], list[LogFolder]]:
-    """The logs of one cluster, and those that may be of it or of another one.
+    """The logs of one cluster, and those that may be of it or of another one. These are among the
+    first if there is only one cluster.
 
     Raises `InvalidInput`.
     """
@@ -373,11 +379,10 @@ def _of_one_cluster(
             "Name the folders of one, or choose it by its id (--cluster; in Spark the option "
             "cluster)"
         )
-    left_out = unclear if len(clusters) > 1 else []
     paths = {log.path for each in chosen for log in each}
     if len(clusters) <= 1:
         paths |= {log.path for log in unclear}
-    return [log for log in logs if log.path in paths], left_out
+    return [log for log in logs if log.path in paths], unclear
 
 
 def _clusters(logs: Sequence[LogFolder]) -> tuple[list[list[LogFolder]], list[LogFolder]]:
@@ -447,6 +452,16 @@ def _named(cluster: Sequence[LogFolder]) -> str:
     more = len(cluster) - len(paths)
     shown = ", ".join(paths) + (f" and {more} more" if more else "")
     return f"{cluster[0].cluster_id or 'a cluster without an id'} ({shown})"
+
+
+def _assumed(log: LogFolder, others: Iterable[LogFolder]) -> Problem:
+    known = next((each.cluster_id for each in others if each.cluster_id is not None), None)
+    reason = (
+        f"nothing says whether it is of the cluster {known or 'of the other logs'}, and it was "
+        f"read as if it were: it lacks a {META_NAME} with the id of its cluster, and its first "
+        "batch cannot be compared with that of another log"
+    )
+    return Problem(log.path, None, None, ASSUMED, reason)
 
 
 def _left_out(log: LogFolder, cluster: str | None) -> Problem:

@@ -7,9 +7,9 @@ from lag.source.invalid_input import InvalidInput
 
 TIME_IS: Final = "write 2026-11-22T14:30:00Z (UTC without a zone), or milliseconds since 1970"
 LEAST_MS: Final = 10**11
-"""In 1973. A smaller number, but for 0, is in seconds by mistake;"""
+"""In 1973. A smaller number is in seconds by mistake; 0 is allowed."""
 BEYOND_MS: Final = 10**14
-"""in 5138. This or a greater one is in microseconds or nanoseconds."""
+"""In 5138. This or a greater number is in microseconds or nanoseconds by mistake."""
 
 
 def parse_time_ms(text: str) -> int:

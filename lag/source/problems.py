@@ -13,6 +13,7 @@ MISNAMED: Final = "misnamed"
 UNREADABLE: Final = "unreadable"
 META: Final = "meta"
 CLUSTER: Final = "cluster"
+ASSUMED: Final = "assumed_cluster"
 TORN_TAIL: Final = "torn_tail"
 BAD_CRC: Final = "bad_crc"
 FORMAT: Final = "format"
@@ -20,6 +21,7 @@ GAP: Final = "gap"
 DUPLICATE: Final = "duplicate"
 EPOCH: Final = "epoch"
 MISPLACED: Final = "misplaced"
+UNCONFIRMED: Final = "unconfirmed"
 APPEND_TIMES: Final = "append_times"
 SNAPSHOT: Final = "snapshot"
 RECORD: Final = "record"
@@ -38,6 +40,10 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         UNREADABLE: "the operating system refuses to read it, or it has disappeared",
         META: "`meta.properties` or `quorum-state` cannot be understood",
         CLUSTER: ("a log that may be of another cluster than the requested one: it was left out"),
+        ASSUMED: (
+            "a log of which nothing says the cluster: it was read as one of the only cluster that "
+            "is known. This is no fault, and does not change the exit code of a report"
+        ),
         TORN_TAIL: (
             "the newest segment ends with an incomplete batch: a write was cut off or is "
             "still in progress"
@@ -50,7 +56,13 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
             "the epoch of a batch is lower than that of the batch before, or higher without the "
             "record of a new leader"
         ),
-        MISPLACED: ("the first batch of a segment does not start at the offset in the file name"),
+        MISPLACED: (
+            "the first batch of a segment does not start at the offset in the file name, or a "
+            "batch cannot be between those around it"
+        ),
+        UNCONFIRMED: (
+            "a single batch between damage, whose offset and epoch nothing confirms: it is not used"
+        ),
         APPEND_TIMES: "an index of append times is damaged, or reaches beyond its segment",
         SNAPSHOT: "an incomplete checkpoint",
         RECORD: "a record or a whole batch that cannot be decoded",
@@ -58,7 +70,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-HARMLESS: Final = frozenset({FOREIGN_FILE})
+HARMLESS: Final = frozenset({FOREIGN_FILE, ASSUMED})
 """The kinds that are listed, and mean that nothing is missing or damaged."""
 
 

@@ -32,6 +32,7 @@ from lag.source.scan import (
     Bounds,
     Headers,
     Lost,
+    UnknownEnd,
     Unread,
     grown_within,
     rows_wanted,
@@ -107,6 +108,7 @@ def _index_problems(part: Slice, end: int) -> Iterator[Problem]:
 BATCHES_KIND: Final = "batches"
 RUNS_KIND: Final = "runs"
 INDEXED_KIND: Final = "indexed"
+UNKNOWN_END_KIND: Final = "unknown_end"
 Row = dict[str, Any]
 
 
@@ -148,6 +150,8 @@ def _walk_slice(part: Slice, options: Options) -> Iterator[Any]:
                 rows.append(_problem(part.replica, found))
             case Unread(headers) if part.source == "log":
                 runs.append(_unread(part, headers))
+            case UnknownEnd():
+                rows.append(_walk_row(UNKNOWN_END_KIND, part.replica, {"replica": part.replica}))
             case BatchRun(sound, headers):
                 end = max(end, int(headers.last_offset[-1]) + 1)
                 control = list(_control_rows_of(part, sound, headers))

@@ -13,7 +13,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from lag.source.byte_ranges import Damage, End, RangeReader, ValidBatches
+from lag.source.byte_ranges import (
+    OFFSETS_END,
+    Damage,
+    End,
+    RangeReader,
+    ValidBatches,
+    is_legible,
+)
 from lag.source.problems import (
     BAD_CRC,
     DUPLICATE,
@@ -158,7 +165,12 @@ class Unread:
     headers: Headers
 
 
-Scanned = BatchRun | Problem | Lost | Unread
+@dataclass(frozen=True, slots=True)
+class UnknownEnd:
+    """Damage at the end of a log that may have been batches of a later epoch."""
+
+
+Scanned = BatchRun | Problem | Lost | Unread | UnknownEnd
 
 
 def scan(part: Slice, *, settle_ms: int) -> Iterator[Scanned]:
@@ -213,7 +225,7 @@ class _Scan:
                     yield BatchRun(found, headers)
                 case Damage():
                     self._damage = found
-                    yield from self._unread(found)
+                    yield from self._unread(found, reader.size)
                     if found.next_sound is None:
                         yield from self._tell_damage(self._part.next_base, self._epoch or 0)
                 case End():
@@ -239,13 +251,25 @@ class _Scan:
             yield self._lone_epoch(headers, self._epoch or 0)
         self._is_first = False
 
-    def _unread(self, damage: Damage) -> Iterator[Unread]:
-        """The headers in damage, as long as they continue the batch before.
+    def _unread(self, damage: Damage, size: int) -> Iterator[Unread | UnknownEnd]:
+        """The batches of which only headers are left, in a file of this size."""
+        placed = list(self._placed(damage))
+        if not damage.is_cut_off:
+            yield from map(Unread, placed)
+        if damage.next_sound is not None or not self._part.is_newest:
+            return
+        if damage.is_cut_off:
+            # A batch whose end is missing was never written, but its leader was heard of.
+            is_known = any(int(headers.epoch[0]) == self._epoch for headers in placed)
+        else:
+            is_known = any(int(each.position[0] + each.size[0]) >= size for each in placed[-1:])
+        if not is_known:
+            yield UnknownEnd()
 
-        A batch whose end is missing was never written.
-        """
+    def _placed(self, damage: Damage) -> Iterator[Headers]:
+        """The headers in damage, as long as they continue the batch before."""
         due, epoch = self._due, self._epoch or 0
-        for position, head in () if damage.is_cut_off else damage.heads:
+        for position, head in damage.heads:
             headers = header_alone(head, position)
             base = int(headers.base_offset[0])
             sizes = {int(headers.record_count[0]), int(headers.last_offset[0]) + 1 - base}
@@ -253,10 +277,14 @@ class _Scan:
                 return
             # If the two differ at the end of a file, there are at least as many as the lesser.
             size = min((each for each in sizes if each > 0), default=0)
-            if base != due or not size or headers.epoch[0] < epoch:
+            if due is None or not size or headers.epoch[0] < epoch or not is_legible(head):
                 return
-            yield Unread(headers._replace(last_offset=np.array([base + size - 1])))
-            due, epoch = base + size, int(headers.epoch[0])
+            if (base ^ due) % OFFSETS_END:
+                return
+            yield headers._replace(
+                base_offset=np.array([due]), last_offset=np.array([due + size - 1])
+            )
+            due, epoch = due + size, int(headers.epoch[0])
 
     def _within(self, headers: Headers) -> Iterator[Problem | Lost]:
         """Check these batches against each other."""

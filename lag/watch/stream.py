@@ -99,11 +99,9 @@ def watch(
     def take(batch: "DataFrame", _: int) -> None:
         seen.take(*reduce_batch(batch.toArrow()))
 
+    # Without the size of the logs: they may have grown to any size before the stream ends.
     session = spark_session(
-        master,
-        name="metaquorum lag watch",
-        scratch_bytes_max=scratch_bytes_max,
-        input_bytes=check_for_logs(watched.paths, watched.cluster),
+        master, name="metaquorum lag watch", scratch_bytes_max=scratch_bytes_max
     )
     with session as spark, _signals(seen):
         ready()

@@ -1,4 +1,4 @@
-"""Damage to the files of logs: bits that flip, files that are gone, files that are cut off.
+"""Damage to the files of logs: bits that flip, sectors of zeros, files that are gone or cut off.
 
 What is left of each copy is told by the batches that it was made of, and not by any reader.
 """
@@ -9,9 +9,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
+from typing import Final
 
 from quorum.log.append_times import UNKNOWN
+from quorum.records.batch import HEADER_BYTES
 from tests.lag.small_quorum import Copy, Made
+
+SECTORS: Final = (512, 4096)
+"""Sizes in bytes."""
+PLACED_BYTES: Final = 27
+"""The front of a header, with its offset, length, epoch and last offset."""
 
 
 @dataclass
@@ -37,7 +44,7 @@ class File:
 
 
 @dataclass
-class Hurt:
+class DamagedCopies:
     """The copies of a quorum, and what was done to them."""
 
     files: dict[int, list[File]]
@@ -45,9 +52,11 @@ class Hurt:
     copies: dict[int, Copy] = field(default_factory=dict)
     deeds: list[str] = field(default_factory=list)
     _flipped: set[tuple[Path, int]] = field(default_factory=set)
+    _zeroed: list[tuple[Path, int, int]] = field(default_factory=list)
+    """Each file with the first and the last position, exclusive."""
 
     @classmethod
-    def of(cls, copies: Sequence[Copy], root: Path) -> "Hurt":
+    def of(cls, copies: Sequence[Copy], root: Path) -> "DamagedCopies":
         """The copies as they were written below `root`."""
         files = {}
         for copy in copies:
@@ -91,6 +100,35 @@ class Hurt:
                     if batch.key == key:
                         at = file.at(batch) + rng.randrange(len(batch.data))
                         self.flip(file, at, rng.randrange(8))
+
+    def zero(self, file: File, low: int, high: int) -> None:
+        """These bytes are zeros."""
+        high = min(high, len(file.content))
+        file.content[low:high] = bytes(high - low)
+        self._zeroed.append((file.path, low, high))
+        self.deeds.append(f"bytes {low} to {high} of {self._name(file)} are zeros")
+
+    def zero_sectors(self, rng: random.Random, name: int) -> None:
+        """One or two sectors of a file."""
+        file, size = rng.choice(self.files[name]), rng.choice(SECTORS)
+        low = rng.randrange(0, len(file.content), size)
+        self.zero(file, low, low + size * rng.choice((1, 1, 2)))
+
+    def zero_unconfirmed(self) -> None:
+        """The batches that stand alone between damage, and of which only their own header says
+        where they belong. A report cannot use them."""
+        for name, files in self.files.items():
+            others = {
+                each.key for other in self.files if other != name for each in self.intact(other)
+            }
+            own = [(batch, file) for file in files for batch in file.batches]
+            epochs = [batch.epoch if self._is_intact(batch, file) else None for batch, file in own]
+            around = zip([None, *epochs], own, [*epochs[1:], None], strict=False)
+            for before, (batch, file), after in around:
+                is_alone = self._is_intact(batch, file) and batch.epoch not in (before, after)
+                is_indexed = file.has_index and UNKNOWN not in (batch.entry[0], batch.entry[2])
+                if is_alone and not is_indexed and batch.key not in others:
+                    self.zero(file, file.at(batch), file.at(batch) + len(batch.data))
 
     def lose(self, file: File, *, with_index: bool = True) -> None:
         """The file is gone, and its index with it."""
@@ -151,29 +189,59 @@ class Hurt:
         ]
 
     def reached(self, name: int) -> list[Made]:
-        """The batches of a copy up to where its files end, whatever was done to them before."""
+        """The batches of a copy up to where its files end, whatever was done to them before.
+
+        Where a file ends with zeros, nothing says that there were batches.
+        """
         found: list[Made] = []
+        end = 0
         there = [at for at, file in enumerate(self.files[name]) if file.is_there]
         for file in self.files[name][: max(there, default=-1) + 1]:
-            position = 0
+            position, is_told = 0, True
             for batch in file.batches:
                 position += len(batch.data)
                 if position <= file.size:
                     found.append(batch)
-        return found
+                    is_intact = self._is_intact(batch, file)
+                    is_told = is_intact or (is_told and self._is_placed(batch, file))
+                    end = len(found) if is_told and file.is_there else end
+        return found[:end]
+
+    def has_damaged_end(self, name: int) -> bool:
+        """True if the last file of a copy ends with bytes that are no whole batch."""
+        file = next((each for each in reversed(self.files[name]) if each.is_there), None)
+        if file is None:
+            return False
+        own = [each for each in file.batches if self._is_intact(each, file)]
+        return (file.at(own[-1]) + len(own[-1].data) if own else 0) < file.size
+
+    def _is_placed(self, batch: Made, file: File) -> bool:
+        """True unless zeros are in place of its header, so that nothing says where it was."""
+        low = file.at(batch)
+        head = file.content[low : low + HEADER_BYTES]
+        is_hit = any(
+            path == file.path and begin < low + HEADER_BYTES and low < end
+            for path, begin, end in self._zeroed
+        )
+        is_front_there = head[:PLACED_BYTES] == batch.data[:PLACED_BYTES]
+        return not is_hit or (is_front_there and any(head[PLACED_BYTES:]))
 
 
-def hurt_at_random(rng: random.Random, hurt: Hurt, log: Sequence[Made]) -> None:
+def damage_at_random(rng: random.Random, damaged: DamagedCopies, log: Sequence[Made]) -> None:
     """A combination of damage, loss and truncation."""
-    names = list(hurt.files)
+    names = list(damaged.files)
     for _ in range(rng.choice((0, 1, 1, 2, 4))):
-        hurt.flip_any(rng, rng.choice(names))
+        damaged.flip_any(rng, rng.choice(names))
     for _ in range(rng.choice((0, 0, 1, 1, 2))):
-        lost = rng.choice(hurt.files[rng.choice(names)])
-        hurt.lose(lost, with_index=rng.random() < 0.6)
+        lost = rng.choice(damaged.files[rng.choice(names)])
+        damaged.lose(lost, with_index=rng.random() < 0.6)
     for _ in range(rng.choice((0, 0, 0, 1, 2))):
         name = rng.choice(names)
-        file = rng.choice(hurt.files[name][-2:])
-        hurt.cut(name, file, rng.randint(0, len(file.content)))
+        file = rng.choice(damaged.files[name][-2:])
+        damaged.cut(name, file, rng.randint(0, len(file.content)))
     for _ in range(rng.choice((0, 0, 1, 2))):
-        hurt.flip_batch(rng, rng.choice(log).key)
+        damaged.flip_batch(rng, rng.choice(log).key)
+    for _ in range(zeroed := rng.choice((0, 0, 1, 1, 2))):
+        damaged.zero_sectors(rng, rng.choice(names))
+    if zeroed:
+        damaged.zero_unconfirmed()

@@ -1,4 +1,4 @@
-"""The statements of a report of hurt logs that the report of the sound logs does not make.
+"""The statements of a report of damaged logs that the report of the sound logs does not make.
 
 A value that is null, or "unknown", says nothing. What a replica's own files lack is its own matter.
 """

@@ -72,6 +72,15 @@ def test_its_own_append_times_tell_whether_a_leader_lived() -> None:
     assert after(None) == "unknown", "it goes on, and nobody knows since when"
 
 
+def test_a_leader_is_not_gone_if_damage_at_the_end_of_its_log_may_hide_a_later_epoch() -> None:
+    own = [Span("1", 1, 0, 10, 1_000, 5_000, 1_000, 5_000, 0, 10)]
+    known = NOTHING._replace(spans=own)
+    assert leadership(QUORUM, known)[0]["ended"] == "gone"
+    for replica, ended in (("1", "unknown"), ("2", "gone")):
+        damaged = known._replace(unknown_ends=frozenset({replica}))
+        assert leadership(QUORUM, damaged)[0]["ended"] == ended
+
+
 def epochs_of(*runs: Run) -> dict[int, EpochSpan]:
     rows: list[dict[str, Any]] = [
         {"replica": name, "path": name, "snapshots": []} for name in ("1", "2")

@@ -1,6 +1,7 @@
 """Segments read by byte ranges: any division gives the same batches and the same damage."""
 
 import dataclasses
+import json
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -11,16 +12,20 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
+from lag.source.byte_ranges import WINDOW_BYTES
 from lag.source.options import Options
 from lag.source.planner import plan
 from lag.source.tasks import Slice, Task
+from quorum.records.batch import HEADER_BYTES
 from tests.lag import handmade_logs
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 # The folder of a test is written anew for each example.
 SAME_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 EPOCH = range(12, 16)
-"""The position of the epoch in a batch; no checksum covers it, so that a leader can stamp it."""
+"""The position of the epoch in a batch; no checksum covers it, so that a leader can stamp it,"""
+COUNT_AT = 60
+"""and that of the last byte of the number of records."""
 
 
 def test_a_log_is_told_batch_by_batch(tmp_path: Path) -> None:
@@ -202,3 +207,79 @@ def test_batches_larger_than_a_window_are_read(tmp_path: Path) -> None:
         found = handmade_logs.rows(tmp_path, "batches", partition_bytes=partition_bytes)
         assert [row["base_offset"] for row in found] == [0, 1]
     assert handmade_logs.rows(tmp_path, "problems", partition_bytes=1 << 20) == []
+
+
+@pytest.mark.parametrize("length", [-1, 6 * WINDOW_BYTES], ids=["impossible", "cut off"])
+def test_damage_is_read_by_windows_unless_it_may_be_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    """A header whose length is wrong, before many bytes that are nothing."""
+    (made,) = handmade_logs.batches([1])
+    head = made[:8] + length.to_bytes(4, "big", signed=True) + made[12:]
+    path = handmade_logs.write_segment(tmp_path, 0, [head])
+    os.truncate(path, 5 * WINDOW_BYTES)
+    pread, sizes = os.pread, list[int]()
+
+    def counted(fd: int, size: int, position: int) -> bytes:
+        data = pread(fd, size, position)
+        sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(os, "pread", counted)
+    options = handmade_logs.asked(tmp_path, table="problems", partition_bytes=1 << 30)
+    (problem,) = handmade_logs.rows_of(options)
+    assert problem["position"] == 0
+    large = [size for size in sizes if size > WINDOW_BYTES + HEADER_BYTES]
+    # A batch that is cut off is read to find that out, and to say why.
+    assert large == ([] if length < 0 else 2 * [5 * WINDOW_BYTES])
+
+
+def test_a_wrong_number_of_records_is_mended_in_a_batch_of_many_windows(tmp_path: Path) -> None:
+    """The checksum says which of the two numbers is right."""
+    made = bytearray(handmade_logs.batch(0, [b"x" * WINDOW_BYTES] * 2))
+    made[COUNT_AT] ^= 4
+    handmade_logs.write_segment(tmp_path, 0, [bytes(made), *handmade_logs.batches([1], base=2)])
+    walked = handmade_logs.rows(tmp_path, "walk")
+    runs = [json.loads(row["said"]) for row in walked if row["kind"] == "runs"]
+    assert [(run["first"], run["end"], run["batches"]) for run in runs] == [(0, 2, 0), (2, 3, 1)]
+
+
+def ends(tmp_path: Path, *tail: bytes) -> tuple[list[tuple[int, int]], bool]:
+    """Of a log that ends with these bytes: offset and epoch of the damaged batches that are known,
+    and whether there may be more."""
+    sound = handmade_logs.batches([1, 1], epoch=3)
+    handmade_logs.write_segment(tmp_path, 0, [*sound, *tail])
+    walked = handmade_logs.rows(tmp_path, "walk")
+    runs = [json.loads(row["said"]) for row in walked if row["kind"] == "runs"]
+    damaged = [(run["first"], run["epoch"]) for run in runs if not run["batches"]]
+    return damaged, any(row["kind"] == "unknown_end" for row in walked)
+
+
+def flipped(made: bytes, at: int, bit: int = 1) -> bytes:
+    return made[:at] + bytes([made[at] ^ 1 << bit]) + made[at + 1 :]
+
+
+def test_damaged_batches_at_the_end_of_a_log_are_known_by_their_headers(tmp_path: Path) -> None:
+    """The record of the next leader, and a batch behind it."""
+    elected = handmade_logs.leader_change(2, epoch=4, leader=1, at_ms=handmade_logs.BEGIN_MS)
+    (last,) = handmade_logs.batches([2], base=3, epoch=4)
+    body, length, top = len(elected) - 1, 9, 0
+    for at in (body, length, top):
+        known, is_open = ends(tmp_path, flipped(elected, at), flipped(last, len(last) - 1))
+        assert (known, is_open) == ([(2, 4), (3, 4)], False), at
+
+
+def test_the_end_of_a_log_may_have_been_of_a_later_epoch_unless_a_header_says(
+    tmp_path: Path,
+) -> None:
+    elected = handmade_logs.leader_change(2, epoch=4, leader=1, at_ms=handmade_logs.BEGIN_MS)
+    (last,) = handmade_logs.batches([2], base=2, epoch=3)
+    assert ends(tmp_path) == ([], False)
+    assert ends(tmp_path, last) == ([], False)
+    assert ends(tmp_path, last[:-1]) == ([], False), "cut off, and of the same epoch"
+    assert ends(tmp_path, elected[:-1]) == ([], True)
+    assert ends(tmp_path, last[:20]) == ([], True)
+    assert ends(tmp_path, bytes(512)) == ([], True)
+    assert ends(tmp_path, last[:20] + bytes(512)) == ([], True), "half of the header is zeros"
+    assert ends(tmp_path, flipped(last, len(last) - 1)) == ([(2, 3)], False)
+    assert ends(tmp_path, flipped(last, len(last) - 1), bytes(512)) == ([(2, 3)], True)

@@ -1,4 +1,4 @@
-"""Logs of several clusters: refused by name, or one chosen by its id; never compared."""
+"""Logs of several clusters: refused by name, or one chosen by its id."""
 
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
 from lag.source.invalid_input import InvalidInput
+from lag.source.problems import HARMLESS
 from lag.source.stream_offsets import Follower
 from tests.lag import handmade_logs
 
@@ -75,12 +76,12 @@ def test_logs_that_begin_differently_are_of_two_clusters_without_an_id_too(tmp_p
 
 def test_a_damaged_beginning_proves_no_other_cluster(tmp_path: Path) -> None:
     node(tmp_path / "a", ONE, leader=1)
-    node(tmp_path / "hurt", None, leader=1)
-    segment = next((tmp_path / "hurt").rglob("*.log"))
+    node(tmp_path / "damaged", None, leader=1)
+    segment = next((tmp_path / "damaged").rglob("*.log"))
     content = bytearray(segment.read_bytes())
     content[-1] ^= 1
     segment.write_bytes(bytes(content))
-    assert replicas(tmp_path) == [("1", ONE), ("hurt", None)]
+    assert replicas(tmp_path) == [("1", ONE), ("damaged", None)]
 
 
 def test_a_log_that_may_be_of_either_is_left_out_and_told(tmp_path: Path) -> None:
@@ -92,5 +93,19 @@ def test_a_log_that_may_be_of_either_is_left_out_and_told(tmp_path: Path) -> Non
     (problem,) = handmade_logs.rows(tmp_path, "problems", cluster=ONE)
     assert (problem["kind"], problem["path"]) == ("cluster", f"{late}/__cluster_metadata-0")
     assert problem["reason"].startswith(f"nothing says whether it is of the cluster {ONE}")
-    # Where there is one cluster, it is of that.
-    assert replicas(tmp_path / "a", paths=[str(late)]) == [("1", ONE), ("late", None)]
+
+
+@pytest.mark.parametrize("named", [None, ONE])
+def test_where_one_cluster_is_known_a_log_is_assumed_to_be_of_it_and_that_is_told(
+    tmp_path: Path, named: str | None
+) -> None:
+    node(tmp_path / "a", ONE, leader=1)
+    late = node(tmp_path / "late", None, leader=3, base=40)
+    chosen = {} if named is None else {"cluster": named}
+    assert replicas(tmp_path, **chosen) == [("1", ONE), ("late", None)]
+    told = handmade_logs.rows(tmp_path, "problems", **chosen)
+    (problem,) = (row for row in told if row["kind"] == "assumed_cluster")
+    assert (problem["replica"], problem["path"]) == ("late", f"{late}/__cluster_metadata-0")
+    assert problem["reason"].startswith(f"nothing says whether it is of the cluster {ONE}")
+    # It changes no exit code.
+    assert "assumed_cluster" in HARMLESS

@@ -118,6 +118,7 @@ def logs_of(spark: Any, root: Path) -> Logs:
         records=frame("packs", rows(root, "packs", **OPTIONS["packs"])),
         runs=[Run(**run) for run in said.get("runs", [])],
         indexed=[Run(**run) for run in said.get("indexed", [])],
+        unknown_ends=frozenset(row["replica"] for row in said.get("unknown_end", [])),
         damaged=frozenset(str(row["path"]) for row in said.get("problems", [])),
         read=picked,
         **{name: frame(name, said.get(name, [])) for name in small},

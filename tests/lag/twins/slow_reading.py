@@ -43,7 +43,7 @@ class SlowReplica:
     directory: str | None
     batches: Sequence[SlowHeld]
     lost: Sequence[SlowHeld] = ()
-    """What it held before its files were hurt."""
+    """What it held before its files were damaged."""
     indexed: Sequence[SlowHeld] = ()
     """Of that what its indexes of append times tell, if all its segments are gone."""
 

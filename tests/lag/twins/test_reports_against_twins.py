@@ -192,7 +192,8 @@ def test_the_histories_have_everything(histories: list[History]) -> None:
     events = {"registered", "fenced", "unfenced", "stopping", "unregistered"}
     assert all_of(histories, "broker_events", "event") == events
     assert all_of(histories, "brokers", "state") == events - {"registered"}
-    # Unknown is what a report says that ends before the logs do. Hurt logs are another test.
+    # Unknown is what a report says that ends before the logs do. Damaged logs are another
+    # test.
     rules = {rule.name for rule in RULES} - {"unknown", "damaged"}
     assert all_of(histories, "status", "rule") == rules
     ways = {"leading", "removed", "restarted", "gone", "away", "followed", "unknown"}

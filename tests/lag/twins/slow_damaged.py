@@ -1,4 +1,4 @@
-"""The twins' account of hurt logs: the log that is left, and what follows from its holes.
+"""The twins' account of damaged logs: the log that is left, and what follows from its holes.
 
 What the files hold is known from how they were made (`tests.lag.damage`), not from a reader.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from quorum.log.append_times import UNKNOWN
 from quorum.records.batch import header_at
 from quorum.records.decode import decode
-from tests.lag.damage import Hurt
+from tests.lag.damage import DamagedCopies
 from tests.lag.small_quorum import Made
 from tests.lag.twins import slow_reading
 from tests.lag.twins.slow_holes import FOREVER_MS, SlowHoles
@@ -24,26 +24,26 @@ Row = dict[str, Any]
 Key = tuple[int, int]
 
 
-def replicas(hurt: Hurt) -> list[SlowReplica]:
+def replicas(damaged: DamagedCopies) -> list[SlowReplica]:
     """The rest of each copy, and what it lost."""
     found = []
-    for name in sorted(hurt.files, key=str):
+    for name in sorted(damaged.files, key=str):
         parts: dict[bool, list[SlowHeld]] = {True: [], False: []}
-        for batch, is_intact, has_index in hurt.batches(name):
+        for batch, is_intact, has_index in damaged.batches(name):
             parts[is_intact].append(_held(batch, has_index=has_index))
-        directory = hurt.copies[name].meta.get("directory.id")
-        indexed = [_held(batch, has_index=True) for batch in hurt.indexed(name)]
+        directory = damaged.copies[name].meta.get("directory.id")
+        indexed = [_held(batch, has_index=True) for batch in damaged.indexed(name)]
         found.append(SlowReplica(str(name), name, directory, parts[True], parts[False], indexed))
     return [each for each in found if each.batches or each.indexed]
 
 
-def unread(hurt: Hurt) -> frozenset[tuple[str, int]]:
+def unread(damaged: DamagedCopies) -> frozenset[tuple[str, int]]:
     """The replicas whose files have damaged batches, each with their epochs."""
     return frozenset(
         (str(name), batch.epoch)
-        for name in hurt.files
-        for batch in hurt.reached(name)
-        if batch not in hurt.intact(name)
+        for name in damaged.files
+        for batch in damaged.reached(name)
+        if batch not in damaged.intact(name)
     )
 
 
@@ -79,7 +79,7 @@ def provable(copies: Sequence[Sequence[Any]]) -> set[Key]:
             return known
 
 
-class HurtLog(SlowLog):
+class DamagedLog(SlowLog):
     """The batches that are left, and the holes between them."""
 
     def __init__(self, batches: Any, holes: SlowHoles) -> None:
@@ -99,7 +99,7 @@ class HurtLog(SlowLog):
 
 
 @dataclass(frozen=True)
-class HurtQuorum(SlowQuorum):
+class DamagedQuorum(SlowQuorum):
     """The logs that are left."""
 
     end: int = 0
@@ -151,7 +151,7 @@ class HurtQuorum(SlowQuorum):
 
     @cached_property
     def slow_log(self) -> SlowLog:
-        return HurtLog(super().slow_log.batches, self.holes)
+        return DamagedLog(super().slow_log.batches, self.holes)
 
     def lost(self, replica: SlowReplica) -> int:
         """The records before the end of its log that its files lack."""

@@ -2,8 +2,8 @@
 
 A number replays its combination: which nodes' logs were copied, what was done to each, and the
 *sound logs*, which are the same copies without damage. A copy that was cut off ends where it was
-cut, since a log that is shorter is no hurt log; and where the end of the log is lost in every copy,
-the sound logs end before.
+cut, since a log that is shorter is no damaged log; and where the end of the log is lost in every
+copy, the sound logs end before.
 """
 
 import random
@@ -12,11 +12,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Final
 
-from tests.lag.damage import Hurt, hurt_at_random
+from tests.lag.damage import DamagedCopies, damage_at_random
 from tests.lag.random_quorum import RandomQuorum
 from tests.lag.small_quorum import Copy, Made
-from tests.lag.twins import slow_hurt
-from tests.lag.twins.slow_hurt import HurtQuorum
+from tests.lag.twins import slow_damaged
+from tests.lag.twins.slow_damaged import DamagedQuorum
 
 SEEDS: Final = (1, 17, 31, 40, 41)
 """Of the quorums."""
@@ -30,20 +30,20 @@ def quorum_of(seed: int) -> RandomQuorum:
 
 
 @dataclass(frozen=True)
-class HurtCase:
+class DamageCase:
     """One combination, and its files."""
 
     number: int
     seed: int
-    hurt: Hurt
+    damaged: DamagedCopies
 
     @cached_property
-    def quorum(self) -> HurtQuorum:
+    def quorum(self) -> DamagedQuorum:
         """The twins' account of what is left."""
-        reached = [self.hurt.reached(name) for name in self.hurt.files]
+        reached = [self.damaged.reached(name) for name in self.damaged.files]
         best = max(reached, key=lambda own: (own[-1].epoch, own[-1].end) if own else (0, 0))
-        left, damaged = slow_hurt.replicas(self.hurt), slow_hurt.unread(self.hurt)
-        return HurtQuorum(left, end=best[-1].end, unread=damaged)
+        left, damaged = slow_damaged.replicas(self.damaged), slow_damaged.unread(self.damaged)
+        return DamagedQuorum(left, end=best[-1].end, unread=damaged)
 
     @property
     def left(self) -> int:
@@ -54,10 +54,10 @@ class HurtCase:
     def sound(self) -> list[Copy]:
         """The copies without damage."""
         found = []
-        for name, copy in self.hurt.copies.items():
-            reached = self.hurt.reached(name) or self.hurt.indexed(name)
+        for name, copy in self.damaged.copies.items():
+            reached = self.damaged.reached(name) or self.damaged.indexed(name)
             own: list[Made] = [each for each in reached if each.end <= self.left]
-            if own and (self.hurt.intact(name) or self.hurt.indexed(name)):
+            if own and (self.damaged.intact(name) or self.damaged.indexed(name)):
                 found.append(Copy(name, own, [own], copy.is_timed, copy.meta))
         return found
 
@@ -67,7 +67,7 @@ class HurtCase:
         return not self.quorum.holes.holes
 
 
-def hurt_case(number: int, root: Path) -> HurtCase:
+def damage_case(number: int, root: Path) -> DamageCase:
     """The combination with this number, below `root`."""
     rng = random.Random(number)
     seed = rng.choice(SEEDS)
@@ -75,8 +75,8 @@ def hurt_case(number: int, root: Path) -> HurtCase:
     copies = quorum_of(seed).copies(sorted(names))
     for copy in copies:
         copy.divide(rng, len(copy.batches) // rng.choice(SEGMENTS) + 1)
-    hurt = Hurt.of(copies, root)
+    damaged = DamagedCopies.of(copies, root)
     log = max(copies, key=lambda copy: copy.last).batches
-    hurt_at_random(rng, hurt, log)
-    hurt.apply()
-    return HurtCase(number, seed, hurt)
+    damage_at_random(rng, damaged, log)
+    damaged.apply()
+    return DamageCase(number, seed, damaged)
