@@ -210,22 +210,37 @@ def _block(data: bytes, count: int, below: int, *, is_sound: bool) -> tuple[Any,
 
 
 def _checksums(data: bytes, count: int) -> Any:
-    """The CRC-32C of every entry, computed byte by byte for all entries at once."""
-    table = _table()
-    raw = np.frombuffer(data, np.uint8, count=count * ENTRY_BYTES).reshape(count, ENTRY_BYTES)
-    facts = np.ascontiguousarray(raw[:, :_FACTS_BYTES].T)
-    crc = np.full(count, 0xFFFFFFFF, np.uint32)
-    for byte in facts:
-        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    return crc ^ np.uint32(0xFFFFFFFF)
+    """The CRC-32C of every entry, two bytes at a time for all entries at once.
+
+    A CRC is linear: that of an entry is the sum (exclusive or) of what each of its bytes adds at
+    its place, whatever the others are.
+    """
+    constant, tables = _tables()
+    raw = np.frombuffer(data, "<u2", count=count * ENTRY_BYTES // 2)
+    facts = np.ascontiguousarray(raw.reshape(count, ENTRY_BYTES // 2)[:, : _FACTS_BYTES // 2].T)
+    crc = np.full(count, constant, np.uint32)
+    for table, pairs in zip(tables, facts, strict=True):
+        crc ^= table.take(pairs)
+    return crc
 
 
 @lru_cache(maxsize=1)
-def _table() -> Any:
-    values = []
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)
-        values.append(value)
-    return np.array(values, np.uint32)
+def _tables() -> tuple[int, list[Any]]:
+    """The CRC-32C of zeros, and what two bytes add to it at each place of an entry."""
+    byte = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        byte = np.where(byte & 1, byte >> 1 ^ np.uint32(_POLYNOMIAL), byte >> 1)
+    step = byte
+    added = [step]
+    for _ in range(_FACTS_BYTES - 1):
+        # What a byte added, after another byte that is 0.
+        added.append(step[added[-1] & 0xFF] ^ added[-1] >> 8)
+    added.reverse()
+    zeros = 0xFFFFFFFF
+    for _ in range(_FACTS_BYTES):
+        zeros = int(step[zeros & 0xFF]) ^ zeros >> 8
+    pairs = np.arange(1 << 16)
+    return zeros ^ 0xFFFFFFFF, [
+        first[pairs & 0xFF] ^ second[pairs >> 8]
+        for first, second in zip(added[::2], added[1::2], strict=True)
+    ]
