@@ -221,6 +221,7 @@ bench-streams: $(MEASURED) ## measure commits while 500 clients watch the leader
 bench-lag: $(VENV)/installed $(VENV)/spark ## measure lag reports and write docs/lag.md and docs/lag_scale.md; needs Java 17
 	$(PYTHON_M) bench.lag_scan --write docs/lag.md
 	$(PYTHON_M) bench.lag_report --write docs/lag.md
+	$(PYTHON_M) bench.lag_many --write docs/lag.md
 	$(PYTHON_M) bench.lag_watch --write docs/lag.md
 	$(PYTHON_M) bench.lag_at_scale docs/lag.md --write docs/lag_scale.md
 

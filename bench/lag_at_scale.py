@@ -24,12 +24,9 @@ DAYS: Final = 365
 COMMITS_A_SECOND: Final = 100
 EXECUTORS: Final = 100
 CORES_AN_EXECUTOR: Final = 2
-SPLIT_MIB: Final = 32
-LARGE_SPLIT_MIB: Final = 1_024
+SEGMENT_MIB: Final = 1_024
 INDEX_BYTES: Final = 24
 """The size of the append time of a commit."""
-_MEASURED_REPLICAS: Final = 3
-_GROWS: Final = 8
 _DAY_S: Final = 86_400
 _MIB: Final = 1 << 20
 
@@ -44,25 +41,24 @@ class Figures:
     """Thousands of typed records per second likewise."""
     commits: float
     """The commits of the whole report, in each of three replicas,"""
-    cpu_s: float
-    """its processor time,"""
-    large_cpu_s: float
-    """and that of eight times as much."""
-    shuffled_mb: float
     log_mb: float
-    """The size of one log of that report."""
+    """and the size of one of these logs."""
+    row_us: float
+    """The cost of a report per commit and replica, where there are many replicas,"""
+    shuffled_bytes: float
+    """what stages write for each other,"""
+    kept_bytes: float
+    """and what Spark keeps until the report is done."""
     worker_mb: float
     java_mb: float
-    split_us: float
-    """The time to plan a split,"""
-    split_bytes: float
-    """and its size in Spark's plan."""
-
-    @property
-    def row_us(self) -> float:
-        """The cost of a report per commit and replica, without the fixed cost."""
-        more = self.commits * (_GROWS - 1) * _MEASURED_REPLICAS
-        return max(0.0, self.large_cpu_s - self.cpu_s) / more * 1e6
+    planned: str
+    """What was planned: segments and logs,"""
+    planned_s: float
+    """how long it took,"""
+    tasks: float
+    """the tasks that it made,"""
+    tasks_mb: float
+    """and their size in Spark's plan."""
 
     @property
     def commit_bytes(self) -> float:
@@ -81,20 +77,22 @@ def figures_of(document: Path) -> Figures:
     names = [name for name in cells if name.startswith(report)]
     if len(names) != 2:
         raise RunFailed(f"{document} has no figures of lag reports: run bench.lag_report first")
-    commits = _number(names[0].removeprefix(report).split()[0])
-    of_report = _following(document, names[0])
+    of_row = "a commit more on one of these replicas"
+    planning = next((name for name in cells if name.startswith("planning of ")), "planning of ")
     return Figures(
         headers_mb_s=_number(_named(cells, document, "headers, 1 record a batch")[4]),
         records_thousand_s=_number(_named(cells, document, "typed records, 1 a batch")[4]),
-        commits=commits,
-        cpu_s=of_report,
-        large_cpu_s=_following(document, names[1]),
-        shuffled_mb=_number(_named(cells, document, "written by stages for each other")[1]),
+        commits=_number(names[0].removeprefix(report).split()[0]),
+        row_us=_number(_named(cells, document, of_row)[1]),
+        shuffled_bytes=_following(document, of_row),
+        kept_bytes=_number(_named(cells, document, "... what Spark keeps of it")[1]),
         log_mb=_number(_named(cells, document, "one log of these commits")[1]),
         worker_mb=_number(_named(cells, document, "memory of a worker at its highest")[1]),
         java_mb=_number(_named(cells, document, "memory of Spark's Java process")[1]),
-        split_us=_number(_named(cells, document, "planning of a split")[1]),
-        split_bytes=_number(_named(cells, document, "... what it is to Spark")[1]),
+        planned=planning.removeprefix("planning of ").partition(", processor")[0],
+        planned_s=_number(_named(cells, document, planning)[1]),
+        tasks=_number(_named(cells, document, "... the tasks that it makes")[1]),
+        tasks_mb=_number(_named(cells, document, "... what they are to Spark")[1]),
     )
 
 
@@ -110,9 +108,9 @@ def _named(cells: Mapping[str, list[str]], document: Path, name: str) -> list[st
 
 
 def _following(document: Path, name: str) -> float:
-    """The line below the figure of this name: its processor time."""
+    """The figure in the line below the one that begins with this name."""
     lines = document.read_text(encoding="utf-8").splitlines()
-    at = next(at for at, line in enumerate(lines) if line.startswith(f"| {name} |"))
+    at = next(at for at, line in enumerate(lines) if line.startswith(f"| {name}"))
     return _number(_cells(lines[at + 1])[2])
 
 
@@ -127,13 +125,12 @@ def table(found: Figures) -> str:
     log_bytes = commits * found.commit_bytes
     all_bytes = log_bytes * NODES
     cores = EXECUTORS * CORES_AN_EXECUTOR
-    splits = all_bytes / (SPLIT_MIB * _MIB)
-    large = all_bytes / (LARGE_SPLIT_MIB * _MIB)
+    segments = all_bytes / (SEGMENT_MIB * _MIB)
     rows = commits * NODES
     scan_s = all_bytes / 1e6 / found.headers_mb_s
     records_s = commits / 1e3 / found.records_thousand_s
     day_rows = a_day * NODES
-    shuffled = found.shuffled_mb * 1e6 / (found.commits * _MEASURED_REPLICAS)
+    shuffled = found.shuffled_bytes
     lines = [
         ("commits of a day", f"{a_day:,}", f"{COMMITS_A_SECOND} a second, one record each"),
         ("a node's log of a day", _bytes(a_day * found.commit_bytes),
@@ -141,26 +138,27 @@ def table(found: Figures) -> str:
         ("... and its append times", _bytes(a_day * INDEX_BYTES), f"{INDEX_BYTES} bytes a commit"),
         ("all logs of a year", _bytes(all_bytes), f"{NODES:,} nodes, {DAYS} days"),
         ("rows of `batches`", f"{rows:.3g}", "one a commit and node"),
-        (f"splits of {SPLIT_MIB} MiB", f"{splits:,.0f}", "as the option `partition_bytes` is"),
-        ("... planned by the driver", f"{_time(splits * found.split_us / 1e6)}, "
-         f"{_bytes(splits * found.split_bytes)}",
-         f"{found.split_us:.0f} µs and {found.split_bytes:,.0f} bytes each, on one core"),
-        (f"splits of {LARGE_SPLIT_MIB:,} MiB", f"{large:,.0f}", "a segment each"),
-        ("... planned by the driver", f"{_time(large * found.split_us / 1e6)}, "
-         f"{_bytes(large * found.split_bytes)}", "likewise"),
+        (f"segments of {SEGMENT_MIB:,} MiB", f"{segments:,.0f}", "as nodes make them"),
+        ("tasks for them", f"{found.tasks:,.0f}", f"measured: {found.planned}"),
+        ("... planned by the driver", f"{_time(found.planned_s)}, {_bytes(found.tasks_mb * 1e6)}",
+         "measured likewise, files on this machine, one core"),
+        ("... each of them reads", _bytes(all_bytes / found.tasks), "of one log"),
         ("headers of the year read once", _time(scan_s / cores),
          f"{found.headers_mb_s:,.0f} MB/s a core, {cores} cores"),
         ("typed records of one copy", _time(records_s / cores),
          f"{found.records_thousand_s:,.0f} thousand/s a core"),
         ("whole report of the year", _time(rows * found.row_us / 1e6 / cores),
-         f"{found.row_us:.2g} µs a commit and node, {cores} cores"),
+         f"{found.row_us:.3g} µs a commit and node, {cores} cores"),
         ("... what stages write for each other", _bytes(rows * shuffled),
-         f"{shuffled:.0f} bytes a commit and node"),
-        ("... of it on each executor", _bytes(rows * shuffled / EXECUTORS),
+         f"{shuffled:.2g} bytes a commit and node"),
+        ("... what Spark keeps until it is done", _bytes(rows * found.kept_bytes),
+         f"{found.kept_bytes:.2g} bytes a commit and node"),
+        ("... of it on each executor", _bytes(rows * found.kept_bytes / EXECUTORS),
          f"{EXECUTORS} executors"),
         ("whole report of one day", _time(day_rows * found.row_us / 1e6 / cores),
          "of all nodes, `--since` and `--until`"),
         ("... what stages write for each other", _bytes(day_rows * shuffled), "likewise"),
+        ("... what Spark keeps until it is done", _bytes(day_rows * found.kept_bytes), "likewise"),
         ("memory of an executor", _bytes(1e6 * (found.java_mb + CORES_AN_EXECUTOR
          * found.worker_mb)), f"Java {found.java_mb:,.0f} MB, {CORES_AN_EXECUTOR} workers of "
          f"{found.worker_mb:,.0f} MB"),

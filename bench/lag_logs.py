@@ -7,6 +7,7 @@ per move. The second voter is the leader from the middle on. Each voter has an i
 times.
 """
 
+import os
 import shutil
 import struct
 from collections.abc import Iterator
@@ -119,6 +120,18 @@ def write_quorum(folder: Path, commits: int) -> int:
     for voter, segment in zip(VOTERS, segments, strict=True):
         _write_index(index_of(segment), voter, commits)
     return segments[0].stat().st_size
+
+
+def add_observers(folder: Path, replicas: int) -> None:
+    """Add observers to a quorum, up to so many replicas. Their files are links to those of the last
+    voter, so that a thousand logs take the room of three."""
+    source = folder / f"c{VOTERS[-1]}" / "__cluster_metadata-0"
+    for node_id in range(VOTERS[-1] + 1, replicas + 1):
+        load_or_create(folder / f"c{node_id}", CLUSTER, ReplicaId(node_id), rng=Random(node_id))
+        log = folder / f"c{node_id}" / source.name
+        log.mkdir()
+        for path in source.iterdir():
+            os.link(path, log / path.name)
 
 
 def _write_segment(path: Path, commits: int) -> None:

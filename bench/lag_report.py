@@ -32,14 +32,9 @@ from lag.progress import Steps
 from lag.request import ReportRequest
 from lag.runner import collect
 from lag.session import spark_session
-from lag.source.folders import METADATA
-from lag.source.options import options_of
-from lag.source.planner import plan
-from quorum.core.limits import SEGMENT_BYTES_MAX
 
 SECTION: Final = "lag-report"
 COMMITS: Final = 1_000_000
-PLANNED_FILES: Final = 200
 GROWS: Final = 8
 
 
@@ -65,17 +60,6 @@ class Report(msgspec.Struct, kw_only=True):
     """The number of rows in all tables."""
 
 
-class Planned(msgspec.Struct, kw_only=True):
-    """The cost of dividing logs into splits, before they are read."""
-
-    files: int
-    splits: int
-    seconds: float
-    """Processor time, including the serialization of the splits for Spark."""
-    bytes: int
-    """The size of the serialized splits."""
-
-
 class Line(msgspec.Struct):
     """One line of the table."""
 
@@ -97,9 +81,7 @@ class Line(msgspec.Struct):
         return "must" if sign * self.value <= sign * self.must else "no"
 
 
-def lines(
-    whole: Report, large: Report, alone: Report, bound: Report, planned: Planned, log_mb: float
-) -> list[Line]:
+def lines(whole: Report, large: Report, alone: Report, bound: Report, log_mb: float) -> list[Line]:
     """The lines for four reports: all logs, logs eight times as long, local[1], one core."""
     few, many = f"{whole.commits:,}", f"{large.commits:,}"
     return [
@@ -120,8 +102,6 @@ def lines(
         Line(f"... {few} commits", "MB", whole.java_mb),
         Line("written by stages for each other", "MB", whole.shuffled_mb),
         Line("one log of these commits", "MB", log_mb),
-        Line("planning of a split, processor time", "µs", planned.seconds / planned.splits * 1e6),
-        Line("... what it is to Spark", "bytes", planned.bytes / planned.splits),
     ]
 
 
@@ -179,28 +159,6 @@ def _cpu_seconds() -> float:
     return time.process_time() + sum(process.seconds for process in below(os.getpid()))
 
 
-def planning(place: Path) -> Planned:
-    """Plan the reading of empty (sparse) segments of the size that the product uses."""
-    log = place / METADATA
-    log.mkdir(parents=True)
-    for number in range(PLANNED_FILES):
-        with (log / f"{number * 10_000_000:020}.log").open("wb") as file:
-            file.truncate(SEGMENT_BYTES_MAX)
-    from pyspark.serializers import CPickleSerializer
-
-    from lag.source.data_source import TaskPartition
-
-    dumps: Any = CPickleSerializer().dumps
-    options = options_of({"path": str(place)})
-    began = time.process_time()
-    # Spark's own planning worker serializes them one by one as well.
-    splits = [dumps(TaskPartition(task, options)) for task in plan(options)]
-    seconds = time.process_time() - began
-    return Planned(
-        files=PLANNED_FILES, splits=len(splits), seconds=seconds, bytes=sum(map(len, splits))
-    )
-
-
 def measured(folder: Path, commits: int, master: str, *, is_bound: bool = False) -> Report:
     """Make one report in a new process; with `is_bound`, all its processes share one core."""
     argv = [sys.executable, "-m", "bench.lag_report", "--commits", str(commits)]
@@ -226,7 +184,7 @@ def run(place: Path, commits: int) -> str:
     bound = measured(once, commits, "local[1]", is_bound=True)
     write_quorum(often, commits * GROWS)
     large = measured(often, commits * GROWS, "local[2]")
-    return table(lines(whole, large, alone, bound, planning(place / "planned"), log_mb))
+    return table(lines(whole, large, alone, bound, log_mb))
 
 
 @click.command()

@@ -134,7 +134,8 @@ def report(
 ) -> None:
     """Report which replicas lagged, when and why, and how moves went against their plan.
 
-    LOGDIR is the folder of a log (__cluster_metadata-0), of a node, or of several nodes.
+    LOGDIR is the folder of a log (__cluster_metadata-0), of a node, or of several nodes; here, at
+    s3://bucket/folder, or at hdfs://host:port/folder.
 
     Exit codes: 0 success, 2 invalid input or nothing to read, 3 something could not be read (the
     report says what) or, with --check, a replica is not OK or nothing is known of it.

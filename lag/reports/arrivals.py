@@ -14,7 +14,7 @@ The table has a row per batch and replica, too many for Spark's rows. It is proc
 (`lag.source.batches`), as whole columns; `Arrivals` is the content of one pack.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -80,11 +80,14 @@ def arrivals(batches: DataFrame, known: Parts) -> ArrivalTable:
 def arrived(replica: str, pack: Any, known: Parts) -> Arrivals:
     """The rows of a pack that belong to the quorum's log."""
     rows = unpacked(pack)
-    epochs, places = np.unique(rows["epoch"], return_inverse=True)
-    parts = [known.get((replica, epoch)) for epoch in epochs.tolist()]
+    epochs = rows["epoch"]
+    begins = np.concatenate(([0], np.nonzero(np.diff(epochs))[0] + 1))[: len(epochs)]
+    counts = np.diff(np.append(begins, len(epochs)))
+    parts = [known.get((replica, epoch)) for epoch in epochs[begins].tolist()]
 
     def each(name: str, none: int) -> Any:
-        return np.array([none if part is None else getattr(part, name) for part in parts])[places]
+        values = [none if part is None else getattr(part, name) for part in parts]
+        return np.repeat(np.array(values, np.int64), counts)
 
     here = rows["local_append_ms"] - each("clock_ms", 0)
     is_leaders = each("is_leader", 0).astype(np.bool_)
@@ -100,6 +103,11 @@ def arrived(replica: str, pack: Any, known: Parts) -> Arrivals:
         rows["local_append_known"],
     )
     return found.only(rows["base_offset"] < each("shared_end", -1))
+
+
+def at_replicas(table: ArrivalTable, replicas: Collection[str]) -> ArrivalTable:
+    """The rows of these replicas."""
+    return table._replace(packs=table.packs.where(F.col("replica").isin(*sorted(replicas))))
 
 
 def without(misplaced: Mapping[str, Sequence[Run]], packs: DataFrame) -> DataFrame:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from lag.reports import offset_ranges
-from lag.reports.arrivals import Arrivals, ArrivalTable, Parts, of_packs
+from lag.reports.arrivals import Arrivals, ArrivalTable, Parts, at_replicas, of_packs
 from lag.reports.dataframes import mapped
 from lag.reports.lag import Bucket, LeaderTimeline, windows
 from lag.reports.offset_ranges import Range
@@ -27,7 +27,7 @@ from lag.source.schemas import ARROW_TYPES
 
 _COUNTED: Final = (
     ("replica", "STRING"), ("sample", "BIGINT"), ("came_to", "BIGINT"), ("peak", "BIGINT"),
-    ("last_ms", "BIGINT"),
+    ("last_ms", "BIGINT"), ("unsure", "BOOLEAN"),
 )  # fmt: skip
 _WAITED: Final = (
     ("replica", "STRING"), ("base_offset", "BIGINT"), ("leader_append_ms", "BIGINT"),
@@ -52,9 +52,12 @@ def counts(arrivals: ArrivalTable, pieces: Sequence[Piece], scope: Scope) -> Cou
         sources.setdefault(piece.replica, []).append((piece.first, piece.end))
     joined_up = {replica: offset_ranges.union(ranges) for replica, ranges in sources.items()}
     counted = _counted(arrivals, joined_up, scope).persist(StorageLevel.MEMORY_AND_DISK)
-    of_leader = counted.where(F.col("replica").isNull())
-    ends = of_leader.select("sample", "came_to", "last_ms").collect()
-    waiting = _waiting_for(arrivals, counted)
+    names = ("replica", "sample", "came_to", "last_ms")
+    rows = counted.where(F.col("replica").isNull() | F.col("unsure")).select(*names).collect()
+    ends = [row for row in rows if row["replica"] is None]
+    unsure = {row["replica"] for row in rows if row["replica"] is not None}
+    # Each batch of the quorum's log is at a source; where all times are known, none is looked for.
+    waiting = _waiting_for(at_replicas(arrivals, unsure | sources.keys()), counted)
     unknown = {row["base_offset"]: frozenset(row["unknown_to"]) for row in waiting}
     by_the_end = [row for row in ends if row["sample"] <= scope.samples]
     last = max(by_the_end, key=lambda row: row["came_to"], default=None)
@@ -119,6 +122,7 @@ def _counted(
             F.max("came_to").alias("came_to"),
             F.max_by("last_ms", "came_to").alias("last_ms"),
             F.max("peak").alias("peak"),
+            F.max("unsure").alias("unsure"),
         )
     )
     at = F.lit(scope.grid_ms) + F.col("sample") * step - F.pmod("peak", step)
@@ -129,6 +133,7 @@ def _counted(
         F.floor(F.col("peak") / step).alias("peak_ms"),
         at.alias("peak_at_ms"),
         "last_ms",
+        "unsure",
     )
 
 
@@ -156,10 +161,13 @@ def _buckets(replica: str | None, came: Arrivals, t_ms: Any, is_known: Any, scop
     late_ms = np.where(came.is_timed, np.maximum(0, t_ms - came.leader_append_ms), 0)
     is_peak = is_known & (sample >= 1) & (sample <= scope.samples)
     peak = np.where(is_peak, late_ms * step + left_of_step, -1)
-    order = np.lexsort((came.end, sample))
-    samples, begins = np.unique(sample[order], return_index=True)
-    if not len(samples):
+    is_in_order = (np.diff(sample) >= 0).all() and (np.diff(came.end) >= 0).all()
+    order = np.arange(len(sample)) if is_in_order else np.lexsort((came.end, sample))
+    if not len(order):
         return pa.RecordBatch.from_pylist([], _schema(_COUNTED))
+    sorted_ = sample[order]
+    begins = np.concatenate(([0], np.nonzero(np.diff(sorted_))[0] + 1))
+    samples = sorted_[begins]
     greatest = np.maximum.reduceat(peak[order], begins)
     last = order[np.append(begins[1:], len(order)) - 1]
     columns = [
@@ -170,6 +178,7 @@ def _buckets(replica: str | None, came: Arrivals, t_ms: Any, is_known: Any, scop
         pa.array(came.end[last]),
         pa.array(greatest, mask=greatest < 0),
         pa.array(t_ms[last], mask=~is_known[last]),
+        pa.array(np.logical_or.reduceat(~is_known[order], begins)),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_schema(_COUNTED))
 
@@ -198,7 +207,7 @@ def _waiting_for(arrivals: ArrivalTable, counted: DataFrame) -> list[Any]:
 
 def _waited(parts: Parts, wanted: Any, batches: Iterator[Any]) -> Iterator[Any]:
     def waited(replica: str, came: Arrivals) -> Any:
-        own = came.only(np.isin(came.base_offset, wanted, kind="sort"))
+        own = came.only(_is_one_of(came.base_offset, wanted))
         columns = [
             pa.repeat(pa.scalar(replica), len(own.base_offset)),
             pa.array(own.base_offset),
@@ -209,6 +218,18 @@ def _waited(parts: Parts, wanted: Any, batches: Iterator[Any]) -> Iterator[Any]:
 
     for batch in batches:
         yield joined(list(of_packs(waited, batch, parts)), _schema(_WAITED))
+
+
+def _is_one_of(offsets: Any, wanted: Any) -> Any:
+    """A mask of the offsets that are in `wanted`, which is sorted."""
+    if not len(offsets) or not len(wanted):
+        return np.zeros(len(offsets), np.bool_)
+    low, high = np.searchsorted(wanted, (offsets.min(), offsets.max() + 1))
+    near = wanted[low:high]
+    if not len(near):
+        return np.zeros(len(offsets), np.bool_)
+    places = np.minimum(np.searchsorted(near, offsets), len(near) - 1)
+    return near[places] == offsets
 
 
 def _schema(columns: tuple[tuple[str, str], ...]) -> Any:

@@ -34,7 +34,7 @@ from lag.reports import (
     topics,
     voters,
 )
-from lag.reports.arrivals import ArrivalTable, arrivals, packed
+from lag.reports.arrivals import ArrivalTable, arrivals, at_replicas, packed
 from lag.reports.clocks import EpochPart, parts
 from lag.reports.dataframes import frame, run_concurrently, typed
 from lag.reports.epochs import EpochSpan, Leader, Span
@@ -288,12 +288,15 @@ def _of_batches(
     limits: status.Limits | None,
 ) -> dict[str, DataFrame | list[Row]]:
     came, counts = counting.came, counting.counts(scope)
+    seats = [seat for row in known.seats for seat in row]
+    # Each batch of the quorum's log is at a source, and only its times at voters count.
+    needed = known.log.sources | {seat.replica for seat in seats}
     measured, committed = run_concurrently(
         came.packs.sparkSession,
         lambda: lag_samples.measured(counts, copies.unknown, scope),
         lambda: commits.commits(
-            came,
-            [seat for row in known.seats for seat in row],
+            at_replicas(came, needed),
+            seats,
             scope,
             _lost(copies, known, hidden),
         ),

@@ -5,7 +5,6 @@ at once. In a long index it reads only the entries for the requested records, fo
 over the rising end offsets, so that a task reads and holds as much of the index as of the log.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -14,6 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from lag.source import files
+from lag.source.files import OpenFile, read_up_to
 from quorum.log.append_times import (
     ENTRY_BYTES,
     HEADER_BYTES,
@@ -23,7 +24,6 @@ from quorum.log.append_times import (
     is_begun,
 )
 from quorum.log.errors import FileDamaged
-from quorum.log.filesystem import opened, read_up_to
 
 _ENTRY: Final = np.dtype([("time", ">i8"), ("end", ">i8"), ("epoch", ">i4"), ("crc", ">u4")])
 _FACTS_BYTES: Final = 20
@@ -100,21 +100,22 @@ def read_index(path: str, base: int, first: int, last: int) -> AppendTimes:
     The file may be written to meanwhile. An unreadable one has no times; `check_index` reports it.
     """
     size_bytes = 0
-    with suppress(OSError, FileDamaged):
-        size_bytes = os.stat(path).st_size
-        return _part(path, size_bytes, base, first, last)
+    with suppress(OSError, FileDamaged), files.opened(path) as file:
+        size_bytes = file.size()
+        return _part(file, path, size_bytes, base, first, last)
     return NONE._replace(size_bytes=size_bytes)
 
 
-def _part(path: str, size_bytes: int, base: int, first: int, last: int) -> AppendTimes:
-    with opened(Path(path), os.O_RDONLY | os.O_CLOEXEC) as fd:
-        at, below = _place(fd, size_bytes, base, first)
-        blocks = []
-        for block in _blocks(fd, path, at, below):
-            wanted = block.ends > first
-            blocks.append((block.ends[wanted], block.times_ms[wanted], block.epochs[wanted]))
-            if len(block.ends) and block.ends[-1] > last:
-                break
+def _part(
+    file: OpenFile, path: str, size_bytes: int, base: int, first: int, last: int
+) -> AppendTimes:
+    at, below = _place(file, size_bytes, base, first)
+    blocks = []
+    for block in _blocks(file, path, at, below):
+        wanted = block.ends > first
+        blocks.append((block.ends[wanted], block.times_ms[wanted], block.epochs[wanted]))
+        if len(block.ends) and block.ends[-1] > last:
+            break
     ends, times, epochs = (np.concatenate(each) for each in zip(*blocks, strict=True))
     return AppendTimes(ends, times, epochs, size_bytes)
 
@@ -123,15 +124,15 @@ def check_index(path: str, base: int) -> IndexCheck:
     """Check a whole index, a block at a time."""
     end, unsound = None, 0
     try:
-        with opened(Path(path), os.O_RDONLY | os.O_CLOEXEC) as fd:
-            for block in _blocks(fd, path, 0, base):
+        with files.opened(path) as file:
+            for block in _blocks(file, path, 0, base):
                 unsound += block.unsound
                 if len(block.ends):
                     end = int(block.ends[-1])
     except OSError as error:
         return IndexCheck(problem=f"it cannot be read: {error.strerror or error}")
     except FileDamaged as error:
-        return IndexCheck(problem=str(error))
+        return IndexCheck(problem=files.with_path(error, path))
     return IndexCheck(end, unsound)
 
 
@@ -141,15 +142,15 @@ def epochs_of(path: str, base: int) -> Iterator[tuple[int, int]]:
     An index that cannot be read has none.
     """
     found: dict[int, int] = {}
-    with suppress(OSError, FileDamaged), opened(Path(path), os.O_RDONLY | os.O_CLOEXEC) as fd:
-        for block in _blocks(fd, path, 0, base):
+    with suppress(OSError, FileDamaged), files.opened(path) as file:
+        for block in _blocks(file, path, 0, base):
             is_known = block.epochs != UNKNOWN
             epochs, ends = block.epochs[is_known], block.ends[is_known]
             found |= dict(zip(epochs.tolist(), ends.tolist(), strict=True))
     yield from sorted(found.items())
 
 
-def _place(fd: int, size_bytes: int, base: int, first: int) -> tuple[int, int]:
+def _place(file: OpenFile, size_bytes: int, base: int, first: int) -> tuple[int, int]:
     """The number of the first entry that may cover this record, and the end offset before it.
 
     If an entry on the way is damaged the search stops early, because it cannot continue there.
@@ -157,7 +158,7 @@ def _place(fd: int, size_bytes: int, base: int, first: int) -> tuple[int, int]:
     low, high, below = 0, max(0, size_bytes - HEADER_BYTES) // ENTRY_BYTES, base
     while low < high:
         middle = (low + high) // 2
-        entry = decode_entry(read_up_to(fd, ENTRY_BYTES, HEADER_BYTES + middle * ENTRY_BYTES))
+        entry = decode_entry(read_up_to(file, ENTRY_BYTES, HEADER_BYTES + middle * ENTRY_BYTES))
         if entry is None or entry[1] <= below:
             break
         if entry[1] > first:
@@ -167,19 +168,19 @@ def _place(fd: int, size_bytes: int, base: int, first: int) -> tuple[int, int]:
     return low, below
 
 
-def _blocks(fd: int, path: str, at: int, below: int) -> Iterator[_Block]:
+def _blocks(file: OpenFile, path: str, at: int, below: int) -> Iterator[_Block]:
     """Blocks of entries from number `at` on; the entry before is valid and ends at `below`.
 
     Yields at least one block; raises `FileDamaged` if the file is not an index.
     """
-    header = read_up_to(fd, HEADER_BYTES, 0)
+    header = read_up_to(file, HEADER_BYTES, 0)
     if not is_begun(header):
         yield _Block(NONE.ends, NONE.times_ms, NONE.epochs, 0)
         return
     check_header(Path(path), header)
     is_sound, is_over = True, False
     while not is_over:
-        data = read_up_to(fd, _BLOCK * ENTRY_BYTES, HEADER_BYTES + at * ENTRY_BYTES)
+        data = read_up_to(file, _BLOCK * ENTRY_BYTES, HEADER_BYTES + at * ENTRY_BYTES)
         count = len(data) // ENTRY_BYTES
         is_over = count < _BLOCK
         accepted, block = _block(data, count, below, is_sound=is_sound)
@@ -210,22 +211,37 @@ def _block(data: bytes, count: int, below: int, *, is_sound: bool) -> tuple[Any,
 
 
 def _checksums(data: bytes, count: int) -> Any:
-    """The CRC-32C of every entry, computed byte by byte for all entries at once."""
-    table = _table()
-    raw = np.frombuffer(data, np.uint8, count=count * ENTRY_BYTES).reshape(count, ENTRY_BYTES)
-    facts = np.ascontiguousarray(raw[:, :_FACTS_BYTES].T)
-    crc = np.full(count, 0xFFFFFFFF, np.uint32)
-    for byte in facts:
-        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    return crc ^ np.uint32(0xFFFFFFFF)
+    """The CRC-32C of every entry, two bytes at a time for all entries at once.
+
+    A CRC is linear: that of an entry is the sum (exclusive or) of what each of its bytes adds at
+    its place, whatever the others are.
+    """
+    constant, tables = _tables()
+    raw = np.frombuffer(data, "<u2", count=count * ENTRY_BYTES // 2)
+    facts = np.ascontiguousarray(raw.reshape(count, ENTRY_BYTES // 2)[:, : _FACTS_BYTES // 2].T)
+    crc = np.full(count, constant, np.uint32)
+    for table, pairs in zip(tables, facts, strict=True):
+        crc ^= table.take(pairs)
+    return crc
 
 
 @lru_cache(maxsize=1)
-def _table() -> Any:
-    values = []
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)
-        values.append(value)
-    return np.array(values, np.uint32)
+def _tables() -> tuple[int, list[Any]]:
+    """The CRC-32C of zeros, and what two bytes add to it at each place of an entry."""
+    byte = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        byte = np.where(byte & 1, byte >> 1 ^ np.uint32(_POLYNOMIAL), byte >> 1)
+    step = byte
+    added = [step]
+    for _ in range(_FACTS_BYTES - 1):
+        # What a byte added, after another byte that is 0.
+        added.append(step[added[-1] & 0xFF] ^ added[-1] >> 8)
+    added.reverse()
+    zeros = 0xFFFFFFFF
+    for _ in range(_FACTS_BYTES):
+        zeros = int(step[zeros & 0xFF]) ^ zeros >> 8
+    pairs = np.arange(1 << 16)
+    return zeros ^ 0xFFFFFFFF, [
+        first[pairs & 0xFF] ^ second[pairs >> 8]
+        for first, second in zip(added[::2], added[1::2], strict=True)
+    ]

@@ -11,7 +11,6 @@ Files are read by windows and not mapped, so that memory does not grow with the 
 that shrinks ends early instead of raising a signal.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from struct import Struct
@@ -20,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from crc32c import crc32c
 
+from lag.source.files import OpenFile, read_up_to
 from quorum.records.batch import CRC_START, HEADER_BYTES, LENGTH_END, MAGIC
 
 WINDOW_BYTES: Final = 4 * 1024 * 1024
@@ -92,7 +92,7 @@ class RangeReader:
 
     def __init__(
         self,
-        fd: int,
+        file: OpenFile,
         low: int,
         high: int,
         *,
@@ -102,12 +102,12 @@ class RangeReader:
         """`planned_size` is the size of the file when it was divided; later data is ignored.
         `look_again` takes the size so far and returns whether an incomplete file has grown; it may
         wait."""
-        self._fd = fd
+        self._file = file
         self._low = low
         self._high = high
         self._planned_size = high if planned_size is None else planned_size
         self._look_again = look_again or (lambda _size: False)
-        self.size = os.fstat(fd).st_size
+        self.size = file.size()
 
     def __iter__(self) -> Iterator[Found]:
         position: int | None = self._low
@@ -158,17 +158,11 @@ class RangeReader:
             position += end
 
     def _read(self, position: int, size: int) -> bytes:
-        data = os.pread(self._fd, size, position)
-        while len(data) < size:
-            more = os.pread(self._fd, size - len(data), position + len(data))
-            if not more:
-                break
-            data += more
-        return data
+        return read_up_to(self._file, size, position)
 
     def _has_grown(self) -> bool:
         grown = self._look_again(self.size)
-        self.size = os.fstat(self._fd).st_size
+        self.size = self._file.size()
         return grown
 
     def _damage(self, position: int) -> Damage | None:

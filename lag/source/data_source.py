@@ -49,7 +49,7 @@ try:
     from lag.source.reader import read
     from lag.source.schemas import Column
     from lag.source.stream_offsets import Follower, tasks_between
-    from lag.source.tasks import FoundProblems, Task
+    from lag.source.tasks import FoundProblems
 except ModuleNotFoundError as error:
     raise without(error) from None
 
@@ -76,14 +76,6 @@ def _by_worker_python(source: type) -> tuple[Callable[..., Any], tuple[str, str,
 
 copyreg.pickle(_LoadedByWorkers, _by_worker_python)
 register_pickle_by_value(worker_python)
-
-
-class TaskPartition(InputPartition):  # type: ignore[misc]
-    """A task, sent to a worker."""
-
-    def __init__(self, task: Task, options: Options) -> None:
-        super().__init__(task)
-        self.options = options
 
 
 class QuorumLogSource(DataSource, metaclass=_LoadedByWorkers):  # type: ignore[misc]
@@ -167,14 +159,14 @@ class Reader(DataSourceReader):  # type: ignore[misc]
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """One partition per slice of a file."""
+        """One partition per task; the options travel once, with the reader."""
         with _sentence_first():
             tasks = plan(self._options) or [FoundProblems(problems=())]
-        return [TaskPartition(task, self._options) for task in tasks]
+        return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow batches."""
-        return read(partition.value, partition.options)
+        return read(partition.value, self._options)
 
 
 class FilteringReader(Reader):
@@ -218,10 +210,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The tasks between two offsets."""
-        return [
-            TaskPartition(task, self._options) for task in tasks_between(start, end, self._options)
-        ]
+        return [InputPartition(task) for task in tasks_between(start, end, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow batches."""
-        return read(partition.value, partition.options)
+        return read(partition.value, self._options)

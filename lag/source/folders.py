@@ -4,6 +4,9 @@ A path is the folder of a log, of a node, or of several nodes. Only names are ex
 small file that identifies a folder; where it is missing, also the first batch of a log. A file with
 a foreign name is a problem. Logs of which it is known that they are of two clusters are refused:
 they are never compared.
+
+Folders are listed by several threads at once, each folder once. No other segment is opened: the
+tasks that read them do that.
 """
 
 import os
@@ -18,6 +21,8 @@ from typing import Final
 
 from crc32c import crc32c
 
+from lag.source import files
+from lag.source.files import Entry, join, name_of, parent_of
 from lag.source.invalid_input import InvalidInput
 from lag.source.problems import (
     ASSUMED,
@@ -78,6 +83,8 @@ class LogFolder:
     segments: tuple[Segment, ...] = ()
     snapshots: tuple[str, ...] = ()
     """Paths of the checkpoint files, oldest first."""
+    snapshot_sizes: tuple[int, ...] = ()
+    """Their sizes when they were found; 0 if unknown."""
     indexes: tuple[str, ...] = ()
     """Paths of the indexes of append times, in order."""
 
@@ -98,24 +105,24 @@ def find(
 
     Raises `InvalidInput` if they are of several clusters and `cluster` is not the id of one.
     """
-    folders: dict[str, LogFolder] = {}
     problems: list[tuple[str, Problem]] = []
+    there: dict[str, None] = {}
     for path in paths:
+        listed = _Listed()
         try:
-            logs = list(_log_folders(Path(path)))
-            empty = list(_empty_beside(Path(path), logs))
+            logs = list(_log_folders(path, listed))
+            empty = list(_empty_beside(path, logs, listed))
         except OSError as error:
             problems.append(("", unreadable(path, error)))
             continue
         if not logs:
             problems.append(("", _no_log(path)))
         problems += [("", _empty(each)) for each in empty]
-        for folder in logs:
-            if str(folder) in folders:
-                continue
-            log, wrong = _read_folder(folder)
-            folders[log.path] = log
-            problems += [(log.path, each) for each in wrong]
+        there |= dict.fromkeys(logs)
+    folders: dict[str, LogFolder] = {}
+    for log, wrong in files.all_of(_read_folder, there):
+        folders[log.path] = log
+        problems += [(log.path, each) for each in wrong]
     logs_, unclear = _of_one_cluster(list(folders.values()), cluster)
     labelled = _labelled(logs_, known or {})
     labels = {log.path: log.replica for log in labelled}
@@ -138,7 +145,7 @@ def check_paths(paths: Iterable[str]) -> None:
         reason = _not_a_folder(path)
         if reason is None:
             try:
-                reason = None if any(_log_folders(Path(path))) else _NO_SEGMENT
+                reason = None if any(_log_folders(path, _Listed())) else _NO_SEGMENT
             except OSError as error:
                 reason = unreadable(path, error).reason
         if reason is not None:
@@ -157,13 +164,19 @@ def folders(named: Sequence[str]) -> tuple[str, ...]:
 
 def absolute(paths: Iterable[str]) -> tuple[str, ...]:
     """These paths, each once: the working directory of a worker may differ from ours."""
-    plain = (path.removeprefix("file:") if path.startswith("file:/") else path for path in paths)
+    plain = (re.sub("^file:(//)?(?=/)", "", path) for path in paths)
     return tuple(
         dict.fromkeys(
-            path if _ELSEWHERE.match(path) or path.startswith("~") else str(Path(path).absolute())
-            for path in plain
+            path if path.startswith("~") or _ELSEWHERE.match(path) else str(Path(path).absolute())
+            for path in map(_without_slash, plain)
         )
     )
+
+
+def _without_slash(path: str) -> str:
+    """A path elsewhere without slashes at its end: its name is its last part."""
+    plain = path.rstrip("/")
+    return plain if _ELSEWHERE.match(plain) else path
 
 
 _ELSEWHERE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -176,20 +189,21 @@ _NO_SEGMENT: Final = f"no segment (*.log) is in it, nor in its {METADATA}, nor i
 
 def _not_a_folder(path: str) -> str | None:
     """The reason that a path is not a folder, and what would be right; None if it is one."""
-    there = Path(path)
+    reason = files.misspelled(path)
+    if reason is not None:
+        return reason
     try:
-        if there.is_dir():
+        at = files.files_of(path)
+        if at.is_folder(path):
             return None
-        is_there = there.exists()
+        is_there = at.exists(path)
+        bucket = None if is_there else files.missing_bucket(path)
     except OSError as error:
         return unreadable(path, error).reason
-    if _ELSEWHERE.match(path):
-        return (
-            "it is not in a file system of this machine, and only such are read so far: name a "
-            "folder that every worker sees, such as /mnt/logs, and copy or mount the logs there"
-        )
+    if bucket is not None:
+        return files.no_bucket(bucket)
     if is_there:
-        return f"it is a file: name its folder, {there.absolute().parent}"
+        return f"it is a file: name its folder, {parent_of(absolute([path])[0])}"
     if path.startswith("~"):
         return f"~ is not expanded: write {os.path.expanduser(path)}"
     if _WILDCARDS.intersection(path):
@@ -201,127 +215,187 @@ def _no_log(path: str) -> Problem:
     return Problem(path, None, None, NO_LOG, _not_a_folder(path) or _NO_SEGMENT)
 
 
-def _empty_beside(path: Path, there: Sequence[Path]) -> Iterator[Path]:
+class _Listed:
+    """The folders that were listed for one path, so that each is listed once."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Sequence[Entry] | OSError] = {}
+
+    def entries(self, folder: str) -> Sequence[Entry]:
+        """The entries of a folder, by name; raises `OSError`."""
+        if folder not in self._found:
+            self._found[folder] = self._list(folder)
+        found = self._found[folder]
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    def ahead(self, folders: Iterable[str]) -> None:
+        """List these folders, several at once."""
+        wanted = [each for each in folders if each not in self._found]
+        self._found |= zip(wanted, files.all_of(self._list, wanted), strict=True)
+
+    def _list(self, folder: str) -> Sequence[Entry] | OSError:
+        try:
+            return files.files_of(folder).entries(folder)
+        except OSError as error:
+            return error
+
+
+def _empty_beside(path: str, there: Sequence[str], listed: _Listed) -> Iterator[str]:
     """Empty folders beside those of nodes: probably failed copies, which a report must not hide."""
-    if not there or there[0] in (path, path / METADATA):
+    if not there or there[0] in (path, join(path, METADATA)):
         return
-    for below in sorted(path.iterdir()):
+    for entry in listed.entries(path):
+        below = join(path, entry.name)
         with suppress(PermissionError):  # The log folders themselves report this problem.
-            if below.is_dir() and below.name != _NOBODYS and not any(below.iterdir()):
+            if entry.is_folder() and entry.name != _NOBODYS and not listed.entries(below):
                 yield below
 
 
-def _empty(path: Path) -> Problem:
+def _empty(path: str) -> Problem:
     reason = "the folder is empty, and those beside it are of nodes"
-    return Problem(str(path), None, None, NO_LOG, reason)
+    return Problem(path, None, None, NO_LOG, reason)
 
 
 def unreadable(path: str, error: OSError) -> Problem:
-    """A problem for a path that the operating system refuses to read."""
+    """A problem for a path that its file system refuses to read."""
     where = str(error.filename) if error.filename is not None else path
     reason = f"it cannot be read: {error.strerror or error}"
     return Problem(where, None, None, UNREADABLE, reason)
 
 
-def _log_folders(path: Path) -> Iterator[Path]:
+def _log_folders(path: str, listed: _Listed) -> Iterator[str]:
     """The log folders at `path`, with nodes up to two levels below it, in order."""
-    if not path.is_dir():
-        # It raises if a parent folder is not accessible, but not if the path does not exist.
-        if path.exists():
-            return
-        path.parent.stat() if path.parent.exists() else None
+    # `is_folder` raises if a parent folder is not accessible.
+    if files.misspelled(path) is not None or not files.files_of(path).is_folder(path):
         return
-    names = sorted(each.name for each in path.iterdir())
-    if _is_log(path, names):
+    there = listed.entries(path)
+    if _is_log(path, there):
         yield path
         return
-    if METADATA in names:
-        yield path / METADATA
+    if METADATA in {entry.name for entry in there}:
+        yield join(path, METADATA)
         return
-    for name in names:
-        below = path / name
+    listed.ahead(join(path, entry.name) for entry in there if _may_be_folder(entry))
+    for entry in there:
+        below = join(path, entry.name)
         try:
-            if not below.is_dir():
+            if not entry.is_folder():
                 continue
-            if (below / METADATA).is_dir():
-                yield below / METADATA
+            if _has_metadata(below, listed):
+                yield join(below, METADATA)
                 continue
-            inside = sorted(each.name for each in below.iterdir())
+            inside = listed.entries(below)
             if _is_log(below, inside):
                 yield below
                 continue
-            yield from _data_folders(below / each for each in inside)
+            yield from _data_folders(below, inside, listed)
         except PermissionError:
             yield below  # The next read of this folder reports it as a problem.
 
 
-def _data_folders(folders: Iterable[Path]) -> Iterator[Path]:
-    """The logs of nodes with a separate data folder, one of these."""
-    for folder in folders:
+def _may_be_folder(entry: Entry) -> bool:
+    try:
+        return entry.is_folder()
+    except PermissionError:
+        return False
+
+
+def _has_metadata(folder: str, listed: _Listed) -> bool:
+    """True if the folder of a node has the folder of its log."""
+    try:
+        inside = listed.entries(folder)
+    except PermissionError:
+        # What is in it may be accessible, although it cannot be listed.
+        return files.files_of(folder).is_folder(join(folder, METADATA))
+    return any(entry.name == METADATA and entry.is_folder() for entry in inside)
+
+
+def _data_folders(node: str, inside: Sequence[Entry], listed: _Listed) -> Iterator[str]:
+    """The logs of a node with a separate data folder, one of these."""
+    listed.ahead(join(node, entry.name) for entry in inside if _may_be_folder(entry))
+    for entry in inside:
+        folder = join(node, entry.name)
         try:
-            if (folder / METADATA).is_dir():
-                yield folder / METADATA
+            if entry.is_folder() and _has_metadata(folder, listed):
+                yield join(folder, METADATA)
         except PermissionError:
             yield folder
 
 
-def _is_log(path: Path, names: Sequence[str]) -> bool:
+def _is_log(path: str, there: Sequence[Entry]) -> bool:
+    names = [entry.name for entry in there]
     is_of_log = any(segment_base(name) is not None or checkpoint_id(name) for name in names)
-    return is_of_log or (path.name == METADATA and "quorum-state" in names)
+    return is_of_log or (name_of(path) == METADATA and "quorum-state" in names)
 
 
-def _read_folder(folder: Path) -> tuple[LogFolder, list[Problem]]:
+def _read_folder(folder: str) -> tuple[LogFolder, list[Problem]]:
     """The content of a log folder."""
     problems: list[Problem] = []
     segments: list[Segment] = []
-    snapshots: list[str] = []
+    snapshots: list[tuple[str, int]] = []
     indexes: list[str] = []
     log = _identity(folder, problems)
     try:
-        entries = sorted(folder.iterdir())
+        entries = files.files_of(folder).entries(folder)
     except OSError as error:
-        return log, [*problems, unreadable(str(folder), error)]
-    for path in entries:
-        base = segment_base(path.name)
+        return log, [*problems, unreadable(folder, error)]
+    for entry in entries:
+        path, base = join(folder, entry.name), segment_base(entry.name)
         try:
             if base is not None:
-                size = path.stat().st_size
-                segments.append(Segment(path=str(path), base=base, size_bytes=size, next_base=None))
-            elif checkpoint_id(path.name) is not None:
-                snapshots.append(str(path))
-            elif segment_base(path.name, SUFFIX) is not None:
-                indexes.append(str(path))
-            elif not _OTHERS.fullmatch(path.name) and path.name != META_NAME:
-                kind = MISNAMED if path.suffix in _OF_LOGS else FOREIGN_FILE
+                size = entry.size_bytes()
+                segments.append(Segment(path=path, base=base, size_bytes=size, next_base=None))
+            elif checkpoint_id(entry.name) is not None:
+                snapshots.append((path, _size_or_0(entry)))
+            elif segment_base(entry.name, SUFFIX) is not None:
+                indexes.append(path)
+            elif not _OTHERS.fullmatch(entry.name) and entry.name != META_NAME:
+                kind = MISNAMED if entry.name.endswith(_OF_LOGS) else FOREIGN_FILE
                 reason = "no log has a file of this name; it was not read"
-                problems.append(Problem(str(path), None, None, kind, reason))
+                problems.append(Problem(path, None, None, kind, reason))
         except OSError as error:
-            problems.append(unreadable(str(path), error))
+            problems.append(unreadable(path, error))
     if not segments:
         reason = "the folder of a log without a single segment (*.log)"
-        problems.append(Problem(str(folder), None, None, NO_LOG, reason))
+        problems.append(Problem(folder, None, None, NO_LOG, reason))
     linked = [
         replace(each, next_base=following.base) for each, following in pairwise(segments)
     ] + segments[-1:]
-    log = replace(log, segments=tuple(linked), snapshots=tuple(snapshots), indexes=tuple(indexes))
-    return log, problems
+    return replace(
+        log,
+        segments=tuple(linked),
+        snapshots=tuple(path for path, _ in snapshots),
+        snapshot_sizes=tuple(size for _, size in snapshots),
+        indexes=tuple(indexes),
+    ), problems
 
 
-def _identity(folder: Path, problems: list[Problem]) -> LogFolder:
+def _size_or_0(entry: Entry) -> int:
+    """The size of a snapshot; if it cannot be told, the task that reads it reports the reason."""
+    try:
+        return entry.size_bytes()
+    except OSError:
+        return 0
+
+
+def _identity(folder: str, problems: list[Problem]) -> LogFolder:
     """The identity of a folder, from meta.properties in it or in its parent."""
-    around = folder.parent if folder.name == METADATA else folder
-    log = LogFolder(path=str(folder), replica=around.absolute().name)
+    around = parent_of(folder) if name_of(folder) == METADATA else folder
+    log = LogFolder(path=folder, replica=name_of(around))
     for where in dict.fromkeys((folder, around)):
+        path = join(where, META_NAME)
         try:
-            if not (where / META_NAME).exists():
+            if not files.files_of(path).exists(path):
                 continue
             # Kafka's file has no directory id before 3.7; a report needs only the node id.
-            meta = look(where, needs_directory=False)
+            meta = look(Path(where), needs_directory=False, fs=files.read_by(path))
         except OSError as error:
-            problems.append(unreadable(str(where / META_NAME), error))
+            problems.append(unreadable(path, error))
             continue
         except StorageError as error:
-            problems.append(Problem(str(where / META_NAME), None, None, META, str(error)))
+            problems.append(Problem(path, None, None, META, files.with_path(error, path)))
             continue
         if meta is None:
             continue
@@ -395,7 +469,10 @@ def _clusters(logs: Sequence[LogFolder]) -> tuple[list[list[LogFolder]], list[Lo
         by_id.setdefault(log.cluster_id, []).append(log)
     nameless = by_id.pop(None, [])
     clusters, unclear = list(by_id.values()), list[LogFolder]()
-    begins = {log.path: _first_batch(log) for log in logs} if nameless else {}
+    begins = dict[str, _Begin | None]()
+    if nameless:
+        paths = [log.path for log in logs]
+        begins |= zip(paths, files.all_of(_first_batch, logs), strict=True)
     for log in nameless:
         kinships = [
             {_begin_alike(begins[log.path], begins[other.path]) for other in each}
@@ -431,14 +508,14 @@ def _first_batch(log: LogFolder) -> _Begin | None:
         return None
     first = log.segments[0]
     try:
-        with Path(first.path).open("rb") as file:
-            data = file.read(HEADER_BYTES)
+        with files.opened(first.path) as file:
+            data = files.read_up_to(file, HEADER_BYTES, 0)
             if len(data) < HEADER_BYTES:
                 return None
             header = header_at(data)
             if not HEADER_BYTES <= header.size_bytes <= FIRST_BATCH_BYTES_MAX:
                 return None
-            data += file.read(header.size_bytes - HEADER_BYTES)
+            data += files.read_up_to(file, header.size_bytes - HEADER_BYTES, HEADER_BYTES)
     except OSError:
         return None  # Whatever reads the log reports it.
     is_valid = header.magic == MAGIC and crc32c(data[CRC_START:]) == header.crc

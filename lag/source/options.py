@@ -16,7 +16,7 @@ from lag.source.schemas import PUBLIC, TABLES, Column, Table
 from lag.source.tasks import Pick
 
 PARTITION_BYTES: Final = 32 * 1024 * 1024
-"""The bytes of a segment per task."""
+"""The bytes of a segment per range, of which a task reads one, or several of a large read."""
 PARTITION_BYTES_MIN: Final = 1024
 CLOCK_SLACK_MS: Final = 60 * 60 * 1_000
 """The difference between leaders' clocks that is allowed for when segments are skipped by time."""
@@ -37,7 +37,14 @@ class Option(NamedTuple):
 
 
 OPTIONS: Final = (
-    Option("path", "", ("the path of `load(path)`: a log, a node, or a folder with several nodes")),
+    Option(
+        "path",
+        "",
+        (
+            "the path of `load(path)`: a log, a node, or a folder with several nodes; in a folder "
+            "that every worker sees, at `s3://bucket/folder` or `hdfs://host:port/folder`"
+        ),
+    ),
     Option("paths", "", "more paths, as a JSON list"),
     Option(
         "missing",
@@ -64,7 +71,7 @@ OPTIONS: Final = (
         "",
         ("rows of the log before this offset, with the whole batch that contains it"),
     ),
-    Option("partition_bytes", str(PARTITION_BYTES), "bytes of a segment per task"),
+    Option("partition_bytes", str(PARTITION_BYTES), "bytes of a segment per range"),
     Option(
         "clock_slack_ms",
         str(CLOCK_SLACK_MS),

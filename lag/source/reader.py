@@ -6,12 +6,14 @@ log ends), so that a report reads and checks each byte once.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
+from lag.source import files
 from lag.source.append_time_index import NONE, AppendTimes, check_index
 from lag.source.batches import (
     ROWS,
@@ -23,6 +25,7 @@ from lag.source.batches import (
 )
 from lag.source.byte_ranges import ValidBatches
 from lag.source.options import Options
+from lag.source.planner import slices_in
 from lag.source.problems import APPEND_TIMES, SNAPSHOT, UNREADABLE, Problem
 from lag.source.record_rows import RECORDS_AT_ONCE, RecordRows, control_rows
 from lag.source.replicas import indexed_runs, replica_row
@@ -39,7 +42,7 @@ from lag.source.scan import (
     scan,
 )
 from lag.source.schemas import ASSIGNMENTS, EPOCHS, MARK_MISSING, Table
-from lag.source.tasks import FoundProblems, Mark, ReplicaFolder, Slice, Task
+from lag.source.tasks import FoundProblems, Mark, ReplicaFolder, Share, Slice, Task
 from quorum.log.checkpoint import read_checkpoint
 from quorum.log.errors import StorageError
 
@@ -87,9 +90,9 @@ def record_problems(
 
 def _snapshot_problems(part: Slice) -> Iterator[Problem]:
     try:
-        read_checkpoint(Path(part.path))
+        read_checkpoint(Path(part.path), files.read_by(part.path))
     except StorageError as error:
-        yield Problem(part.path, None, None, SNAPSHOT, str(error))
+        yield Problem(part.path, None, None, SNAPSHOT, files.with_path(error, part.path))
 
 
 def _index_problems(part: Slice, end: int) -> Iterator[Problem]:
@@ -124,6 +127,9 @@ def read_runs(task: Task, options: Options) -> Iterator[Any]:
                 _walk_row(INDEXED_KIND, task.replica, it._asdict()) for it in indexed_runs(task)
             )
             yield rows_batch(options.shown, [_walk_row("replicas", task.replica, row), *runs])
+        case Share():
+            for part in slices_in(task, options):
+                yield from _walk_slice(part, options)
         case Slice() if task.is_borrowed:
             yield from _walk_borrowed(task, options)
         case Slice():
@@ -263,6 +269,9 @@ def read(task: Task, options: Options) -> Iterator[Any]:
             yield _mark_row(options, task)
         case ReplicaFolder():
             yield rows_batch(options.shown, [replica_row(task, options.settle_ms)])
+        case Share():
+            for part in slices_in(task, options):
+                yield from _slice(part, options)
         case Slice():
             yield from _slice(task, options)
 
@@ -353,7 +362,7 @@ def _times(part: Slice, headers: Headers, options: Options) -> AppendTimes:
     times = times_of(part, headers)
     if part.index is None or part.span is None:
         return times
-    has_grown = grown_within(part.index, options.settle_ms)
+    has_grown = grown_within(partial(files.size_or_0, part.index), options.settle_ms)
     while not times.reaches(int(headers.last_offset[-1])) and has_grown(times.size_bytes):
         times = times_of(part, headers)
     return times

@@ -1,16 +1,17 @@
 """The table `replicas`: one row per log folder, from its files and the end of the log."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from lag.source import files
 from lag.source.append_time_index import epochs_of
+from lag.source.files import join, name_of
 from lag.source.problems import UNREADABLE, Problem
 from lag.source.runs import Run
 from lag.source.scan import BatchRun, scan
-from lag.source.tasks import ReplicaFolder, Slice
+from lag.source.tasks import ReplicaFolder, Slice, segment_path
 from quorum.log.append_times import SUFFIX
 from quorum.log.segment import segment_base
 
@@ -28,9 +29,9 @@ class QuorumState(msgspec.Struct, kw_only=True):
 def quorum_state(folder: str) -> QuorumState | None:
     """Read the quorum-state of a folder; None if there is none. Raises `OSError` and `ValueError`
     (`msgspec.DecodeError` is one)."""
-    path = Path(folder) / QUORUM_STATE
+    path = join(folder, QUORUM_STATE)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=QuorumState)
+        return msgspec.json.decode(files.read_file(path), type=QuorumState)
     except FileNotFoundError:
         return None
 
@@ -48,15 +49,15 @@ def replica_row(task: ReplicaFolder, settle_ms: int) -> dict[str, Any]:
         "node_id": task.node_id,
         "directory_id": task.directory_id,
         "cluster_id": task.cluster_id,
-        "log_start": _base(task.segments[0]) if task.segments else None,
+        "log_start": task.bases[0] if task.bases else None,
         "log_end": end,
         "last_epoch": epoch,
         "voted_epoch": None if state is None else state.leader_epoch,
         "leader": None if state is None or state.leader_id < 0 else state.leader_id,
         "has_append_times": bool(task.indexes),
-        "snapshots": [Path(path).name for path in task.snapshots],
+        "snapshots": [name_of(path) for path in task.snapshots],
         "bytes": sum(task.sizes),
-        "segments": len(task.segments),
+        "segments": len(task.bases),
     }
 
 
@@ -68,32 +69,28 @@ def indexed_runs(task: ReplicaFolder) -> Iterator[Run]:
     if any(task.sizes):
         return
     for path in task.indexes:
-        first = int(segment_base(Path(path).name, SUFFIX) or 0)
+        first = int(segment_base(name_of(path), SUFFIX) or 0)
         for epoch, end in epochs_of(path, first):
             yield Run(task.replica, epoch, first, end, batches=0)
             first = end
 
 
-def _base(path: str) -> int:
-    return int(segment_base(Path(path).name) or 0)
-
-
 def _end(task: ReplicaFolder, settle_ms: int) -> tuple[int | None, int | None]:
     """The end offset and epoch of the last valid batch, from the last segment with one."""
-    segments = list(zip(task.segments, task.sizes, strict=True))
+    segments = list(zip(task.bases, task.sizes, strict=True))
     for at in range(len(segments) - 1, -1, -1):
-        path, size = segments[at]
+        base, size = segments[at]
         # The last batches are usually near the end of the file.
         for low in dict.fromkeys((max(0, size - TAIL_BYTES), 0)):
             part = Slice(
                 replica=task.replica,
                 folder=task.folder,
-                path=path,
+                path=segment_path(task.folder, base),
                 source="log",
                 low=low,
                 high=size,
                 size_bytes=size,
-                base=_base(path),
+                base=base,
                 next_base=None if at == len(segments) - 1 else 0,
             )
             last = None
@@ -104,5 +101,5 @@ def _end(task: ReplicaFolder, settle_ms: int) -> tuple[int | None, int | None]:
             if last is not None:
                 return int(last.last_offset[-1]) + 1, int(last.epoch[-1])
         if at == 0:
-            return _base(path), None
+            return base, None
     return None, None

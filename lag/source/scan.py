@@ -4,15 +4,14 @@ The scan checks the same things for every table; the tables decide which problem
 columns have the fields of `quorum.records.batch.Header` in native byte order.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from lag.source import files
 from lag.source.byte_ranges import (
     OFFSETS_END,
     Damage,
@@ -21,6 +20,7 @@ from lag.source.byte_ranges import (
     ValidBatches,
     is_legible,
 )
+from lag.source.files import OpenFile
 from lag.source.problems import (
     BAD_CRC,
     DUPLICATE,
@@ -112,15 +112,15 @@ def _columns(heads: Any, position: Any) -> Headers:
 _LOOK_MS: Final = 20
 
 
-def grown_within(where: int | str, settle_ms: int) -> Callable[[int], bool]:
-    """Return a function that tells whether a file has grown, and waits up to `settle_ms` in total.
-    A file that does not exist yet has no bytes."""
+def grown_within(size_now: Callable[[], int], settle_ms: int) -> Callable[[int], bool]:
+    """Return a function that tells whether a file has grown, and waits up to `settle_ms` in
+    total."""
     left_ms = settle_ms
 
     def has_grown(size: int) -> bool:
         nonlocal left_ms
         while True:
-            if _size(where) > size:
+            if size_now() > size:
                 return True
             if left_ms <= 0:
                 return False
@@ -128,13 +128,6 @@ def grown_within(where: int | str, settle_ms: int) -> Callable[[int], bool]:
             left_ms -= _LOOK_MS
 
     return has_grown
-
-
-def _size(where: int | str) -> int:
-    try:
-        return os.stat(where).st_size
-    except FileNotFoundError:
-        return 0
 
 
 PROBLEMS_AT_ONCE_MAX: Final = 1_000
@@ -176,28 +169,20 @@ Scanned = BatchRun | Problem | Lost | Unread | UnknownEnd
 def scan(part: Slice, *, settle_ms: int) -> Iterator[Scanned]:
     """The content of the slice, in the order of the file."""
     try:
-        with opened(part.path) as fd:
-            yield from _Scan(part).run(_reader(part, fd, settle_ms))
+        with files.opened(part.path) as file:
+            yield from _Scan(part).run(_reader(part, file, settle_ms))
     except OSError as error:
         reason = f"it cannot be read: {error.strerror or error}"
         yield Problem(part.path, None, None, UNREADABLE, reason)
 
 
-@contextmanager
-def opened(path: str) -> Iterator[int]:
-    """Open a file for reading while the context lasts."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _reader(part: Slice, fd: int, settle_ms: int) -> RangeReader:
+def _reader(part: Slice, file: OpenFile, settle_ms: int) -> RangeReader:
     look_again: Callable[[int], bool] | None = None
     if part.is_newest:
-        look_again = grown_within(fd, settle_ms)
-    return RangeReader(fd, part.low, part.high, planned_size=part.size_bytes, look_again=look_again)
+        look_again = grown_within(file.size, settle_ms)
+    return RangeReader(
+        file, part.low, part.high, planned_size=part.size_bytes, look_again=look_again
+    )
 
 
 class _Scan:

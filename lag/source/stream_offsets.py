@@ -11,11 +11,11 @@ Rows are not retracted. A truncation is a row with `mark` truncated, and every r
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from lag.source import files
 from lag.source.folders import LogFolder, Segment, find
 from lag.source.options import Options
 from lag.source.planner import slices_of
@@ -152,9 +152,8 @@ def _is_there(log: LogFolder, state: LogState) -> bool:
         return state.position == 0
     last = state.last
     try:
-        with Path(path).open("rb") as file:
-            file.seek(last.position)
-            head = file.read(HEADER_BYTES)
+        with files.opened(path) as file:
+            head = files.read_up_to(file, HEADER_BYTES, last.position)
     except OSError:
         return False
     if len(head) < HEADER_BYTES:

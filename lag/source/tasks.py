@@ -1,17 +1,30 @@
-"""The tasks of workers: a range of a file, or something found while planning.
+"""The tasks of workers: ranges of files, or something found while planning.
 
 A task is plain data. A slice has everything about its surroundings, so that no task reads another's
-file.
+file. A share has as little as possible, because the driver makes and keeps one for each task of a
+read: the worker makes the slices.
 """
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from lag.source.files import join
 from lag.source.problems import Problem
+from quorum.log.append_times import SUFFIX
 
 FILE: Final = "file"
 ROWS: Final = "rows"
 MARK: Final = "mark"
+
+
+def segment_path(folder: str, base: int) -> str:
+    """The path of the segment that begins at this offset."""
+    return join(folder, f"{base:020}.log")
+
+
+def index_path(folder: str, base: int) -> str:
+    """The path of its index of append times."""
+    return join(folder, f"{base:020}{SUFFIX}")
 
 
 class Pick(NamedTuple):
@@ -83,6 +96,28 @@ class Slice:
         return self.high >= self.size_bytes
 
 
+class SegmentRange(NamedTuple):
+    """A range of bytes of a segment that was not opened yet."""
+
+    base: int
+    """The first offset, by the name of the file."""
+    next_base: int | None
+    size_bytes: int
+    low: int
+    high: int
+    is_indexed: bool
+    """True if it has an index of append times."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Ranges of the segments of one log, for one task."""
+
+    replica: str
+    folder: str
+    ranges: tuple[SegmentRange, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """The offsets [`low`, `high`) of a log with these epochs; other batches are skipped."""
@@ -124,10 +159,12 @@ class ReplicaFolder:
     node_id: int | None
     directory_id: str | None
     cluster_id: str | None
-    segments: tuple[str, ...]
+    bases: tuple[int, ...]
+    """The base offsets of the segments,"""
     sizes: tuple[int, ...]
+    """and their sizes."""
     snapshots: tuple[str, ...]
     indexes: tuple[str, ...]
 
 
-Task = Slice | Mark | FoundProblems | ReplicaFolder
+Task = Share | Slice | Mark | FoundProblems | ReplicaFolder

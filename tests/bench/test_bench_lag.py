@@ -9,8 +9,10 @@ pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
 from bench.faults import RunFailed
 from bench.lag_at_scale import SECTION, figures_of, table
-from bench.lag_logs import BEGIN_MS, BROKERS, RATE, VOTERS, write_quorum
-from bench.lag_report import Planned, Report, lines
+from bench.lag_logs import BEGIN_MS, BROKERS, RATE, VOTERS, add_observers, write_quorum
+from bench.lag_many import Planned, kept, planning
+from bench.lag_many import lines as lines_of_many
+from bench.lag_report import Report, lines
 from bench.lag_report import table as report_table
 from tests.lag.handmade_logs import rows
 from tests.support import tree
@@ -33,7 +35,14 @@ WHOLE = Report(
 ALONE = replace(WHOLE, master="local[1]", seconds=34)
 BOUND = replace(ALONE, cores=1, seconds=38)
 LARGE = replace(WHOLE, commits=8_000_000, seconds=100, cpu_s=206, worker_mb=210)
-PLANNED = Planned(files=200, splits=6_400, seconds=0.32, bytes=11_520_000)
+FEW = replace(WHOLE, commits=25_000, seconds=30, cpu_s=50, shuffled_mb=32)
+MANY = replace(FEW, commits=100_000, seconds=55, cpu_s=98, shuffled_mb=128)
+PLANNED = Planned(logs=1_000, segments=317_000, tasks=20_000, seconds=4.2, bytes=18_000_000)
+FIGURES = (
+    report_table(lines(WHOLE, LARGE, ALONE, BOUND, 108.0))
+    + "\n\n"
+    + report_table(lines_of_many(FEW, MANY, 256, 5.25, PLANNED))
+)
 SCAN = """
 | what | unit | must / aim | readers alone | through Spark | a core a second | memory |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -67,6 +76,18 @@ def test_every_replica_knows_when_it_appended_what(logs: Path) -> None:
     assert last == BEGIN_MS + (COMMITS - 1) * 1_000 // RATE
 
 
+def test_observers_have_the_log_of_a_voter(tmp_path: Path) -> None:
+    write_quorum(tmp_path, 20)
+    add_observers(tmp_path, 5)
+    found = rows(tmp_path, "replicas")
+    assert [(row["node_id"], row["log_end"]) for row in found] == [(n, 22) for n in range(1, 6)]
+    assert all(row["has_append_times"] for row in found)
+
+
+def test_the_packs_of_a_commit_are_a_fraction_of_it(logs: Path) -> None:
+    assert 3 < kept(logs / "c1", COMMITS) < 24
+
+
 def test_partitions_lose_replicas_get_them_back_and_are_moved(logs: Path) -> None:
     records = rows(logs / "c3", "records")
     types = [row["type"] for row in records]
@@ -86,29 +107,36 @@ def test_partitions_lose_replicas_get_them_back_and_are_moved(logs: Path) -> Non
 
 
 def test_a_report_is_judged_by_its_bounds() -> None:
-    text = report_table(lines(WHOLE, LARGE, ALONE, BOUND, PLANNED, 108.0)).splitlines()
+    text = FIGURES.splitlines()
     assert "| whole report, three replicas of 1,000,000 commits | s | 20 | 30 | 15 | must |" in text
     assert "| growth from 1,000,000 to 8,000,000 commits | x | 5 | 8.8 | 8 | aim |" in text
     assert "| from one core to two | x | 1.9 |  |  |  |" in text
     assert "| from `local[1]` to `local[2]` | x | 1.7 | 1.6 | 1.9 | must |" in text
     slow = replace(ALONE, seconds=31)
-    text = report_table(lines(WHOLE, LARGE, slow, BOUND, PLANNED, 108.0)).splitlines()
+    text = report_table(lines(WHOLE, LARGE, slow, BOUND, 108.0)).splitlines()
     assert "| from `local[1]` to `local[2]` | x | 1.55 | 1.6 | 1.9 | no |" in text
 
 
 def test_the_estimate_for_a_year_follows_from_the_figures(tmp_path: Path) -> None:
     document = tmp_path / "lag.md"
-    document.write_text(
-        SCAN + report_table(lines(WHOLE, LARGE, ALONE, BOUND, PLANNED, 108.0)) + "\n"
-    )
+    document.write_text(f"{SCAN}{FIGURES}\n")
     found = figures_of(document)
-    assert found.row_us == pytest.approx(8.0)
+    # 256 replicas have 75,000 commits more in 48 s more: 19.2 million in all.
+    assert (found.row_us, found.shuffled_bytes, found.kept_bytes) == (2.5, 5, 5.25)
     assert (found.headers_mb_s, found.records_thousand_s) == (125, 400)
     year = table(found).splitlines()
     assert "| commits of a day | 8,640,000 | 100 a second, one record each |" in year
     assert "| all logs of a year | 341 TB | 1,000 nodes, 365 days |" in year
     assert any(line.startswith("| headers of the year read once | 3.78 h |") for line in year)
-    assert any(line.startswith("| whole report of one day | 5.76 min |") for line in year)
+    assert any(line.startswith("| whole report of one day | 108 s |") for line in year)
+    assert "| tasks for them | 20,000 | measured: 317,000 segments in 1,000 logs |" in year
+    assert any(line.startswith("| ... planned by the driver | 4.2 s, 18 MB |") for line in year)
+
+
+def test_planning_counts_the_tasks_that_spark_gets(tmp_path: Path) -> None:
+    found = planning(tmp_path, logs=2, segments=3)
+    assert (found.logs, found.segments, found.tasks) == (2, 6, 2 * 3 * 32)
+    assert 100 < found.bytes / found.tasks < 1_000
 
 
 def test_a_document_without_figures_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from lag.source import files
 from tests.support import real_cluster
+from tests.support.s3_server import S3Server, s3_server
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +62,20 @@ def plain(spark: Any) -> Iterator[Any]:
 
     with plainly(spark) as session:
         yield session
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    """A server that speaks S3, which clients find by the environment."""
+    with s3_server() as started, pytest.MonkeyPatch.context() as patch:
+        for name, value in started.environ.items():
+            patch.setenv(name, value)
+        # A proxy of the machine must not be asked for it.
+        for name in [each for each in os.environ if each.lower().endswith("_proxy")]:
+            patch.delenv(name)
+        # File systems that an earlier test connected are those of another server.
+        files.connected.cache_clear()
+        yield started
 
 
 @pytest.fixture(scope="session")

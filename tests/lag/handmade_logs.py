@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from lag.source.options import Options, options_of
-from lag.source.planner import plan
+from lag.source.planner import plan, slices_in
 from lag.source.reader import read
+from lag.source.tasks import Share, Task
 from quorum.log.append_times import encode_entry, encode_header
 from quorum.records.control import LeaderChange, encode_leader_change
 from quorum.records.encode import encode
@@ -71,6 +72,14 @@ def asked(path: Path | str, **options: Any) -> Options:
 def rows(path: Path | str, table: str, **options: Any) -> list[dict[str, Any]]:
     """The rows that the source reads, without Spark."""
     return rows_of(asked(path, table=table, **options))
+
+
+def opened(options: Options) -> list[Task]:
+    """The tasks of a reading, with the slices that workers make of shares."""
+    found: list[Task] = []
+    for task in plan(options):
+        found += slices_in(task, options) if isinstance(task, Share) else [task]
+    return found
 
 
 def rows_of(options: Options, tasks: Iterable[Any] | None = None) -> list[dict[str, Any]]:

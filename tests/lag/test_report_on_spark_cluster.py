@@ -1,4 +1,4 @@
-"""The command on a real Spark cluster: a master and two workers, processes on loopback."""
+"""The command on a real Spark cluster: a master and workers, processes on loopback."""
 
 import json
 import os
@@ -15,6 +15,7 @@ from lag.output.files import as_json
 from lag.progress import Steps
 from lag.request import ReportRequest
 from tests.lag.copied_logs import CUT_BYTES, copy_of
+from tests.support.s3_server import NEEDS_MOTO, S3Server
 from tests.support.tree import ROOT
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
@@ -45,7 +46,32 @@ def test_a_cluster_gives_the_same_tables_as_two_threads(plain: Any, tmp_path: Pa
     assert len(here["tables"]["problems"]) == 1
 
 
-def report(master: str, logs: Path, out: Path) -> Any:
+@NEEDS_MOTO
+def test_workers_read_an_object_store_as_this_machine_reads_files(
+    plain: Any, server: S3Server, tmp_path: Path
+) -> None:
+    """Three workers and the driver share nothing but the store."""
+    from lag.runner import collect
+    from lag.source.data_source import QuorumLogSource
+    from tests.lag.spark_cluster import standalone_cluster
+
+    plain.dataSource.register(QuorumLogSource)
+    logs = tmp_path / "logs"
+    for node in range(1, 6):
+        copy_of(logs, node, without_bytes=CUT_BYTES // 2 * (node == 2))
+    server.make_bucket("nodes")
+    server.put_folder("nodes/all", logs)
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    here = as_json(collect(plain, ReportRequest(paths=(str(logs),)), Steps(None))).decode()
+    with standalone_cluster(tmp_path, environ, workers=3) as url:
+        there = report(url, "s3://nodes/all", tmp_path / "there")
+        worked = [path for path in tmp_path.glob("worker-*/app-*/*") if path.is_dir()]
+        assert len(worked) == 3, "all workers have run an executor"
+    assert there == json.loads(here.replace(str(logs), "s3://nodes/all"))
+    assert len(there["tables"]["replicas"]) == 5
+
+
+def report(master: str, logs: Path | str, out: Path) -> Any:
     """The JSON of the command, which exits with 3 because one log is torn."""
     done = subprocess.run(
         [

@@ -1,10 +1,6 @@
 """Backups in an object store: a local server that speaks S3 (moto), reached through pyarrow."""
 
 import os
-import shutil
-import socket
-import subprocess
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -19,57 +15,27 @@ from statemachine.records import codec, kafka_records
 from tests.admin.backup.stored_backups import HOUR_MS, TAKEN_MS, backed_up, command
 from tests.admin.recover.recovered_folders import command as metaquorum
 from tests.admin.tools.old_controllers import LOG_END, cut, followed_by, old
+from tests.support.s3_server import CREDENTIALS, NEEDS_MOTO, s3_server
 
 pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
 NO_OP: Final = codec.encode(kafka_records.NoOp(), 0)
-MOTO: Final = shutil.which("moto_server")
-HOST: Final = "127.0.0.1"
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.skipif(MOTO is None, reason="moto_server (pip install 'moto[server]') is absent"),
-]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+pytestmark = [pytest.mark.process, NEEDS_MOTO]
 
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
     """The URI of an empty bucket, with its endpoint as options."""
-    assert MOTO is not None
-    port = _free_port()
-    server = subprocess.Popen(
-        [MOTO, "-H", HOST, "-p", str(port)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        assert server.stderr is not None
-        assert any("Running on" in line for line in server.stderr)
-        for method in ("PUT", "HEAD"):
-            asked = urllib.request.Request(f"http://{HOST}:{port}/backups", method=method)
-            urllib.request.urlopen(asked, timeout=10).close()
-        yield f"endpoint_override={HOST}:{port}&scheme=http"
-    finally:
-        server.kill()
-        server.communicate()
+    with s3_server() as server:
+        server.make_bucket("backups")
+        yield f"endpoint_override={server.address}&scheme=http"
 
 
 @pytest.fixture(autouse=True)
 def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
     # moto would proxy nothing, but a proxy of the machine must not be asked for it.
     for name in [each for each in os.environ if each.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)

@@ -13,9 +13,9 @@ import numpy as np
 
 from lag.source import append_time_index
 from lag.source.append_time_index import IndexCheck, check_index, read_index
+from lag.source.files import OpenFile, read_up_to
 from quorum.log.append_times import ENTRY_BYTES, HEADER_BYTES, append_times, encode_entry
 from quorum.log.append_times import encode_header as header
-from quorum.log.filesystem import read_up_to
 
 BASE = 100
 NAME = f"{BASE:020}.appendtime"
@@ -75,9 +75,9 @@ def test_only_a_part_of_a_long_index_is_read(write: Write, monkeypatch: pytest.M
     path = write(entries([(at, 1) for at in range(5_000)]))
     asked: list[int] = []
 
-    def counted(fd: int, size: int, position: int) -> bytes:
+    def counted(file: OpenFile, size: int, position: int) -> bytes:
         asked.append(size)
-        return read_up_to(fd, size, position)
+        return read_up_to(file, size, position)
 
     monkeypatch.setattr(append_time_index, "_BLOCK", 64)
     monkeypatch.setattr(append_time_index, "read_up_to", counted)

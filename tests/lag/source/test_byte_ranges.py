@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
 from lag.source.byte_ranges import WINDOW_BYTES
+from lag.source.files import LocalFile
 from lag.source.options import Options
-from lag.source.planner import plan
 from lag.source.tasks import Slice, Task
 from quorum.records.batch import HEADER_BYTES
 from tests.lag import handmade_logs
@@ -43,7 +43,7 @@ def test_a_log_is_told_batch_by_batch(tmp_path: Path) -> None:
 def divided(options: Options, cuts: list[int]) -> list[Task]:
     """The tasks of a reading, those of files divided at these places as well."""
     tasks: list[Task] = []
-    for task in plan(options):
+    for task in handmade_logs.opened(options):
         if not isinstance(task, Slice):
             tasks.append(task)
             continue
@@ -192,7 +192,7 @@ def test_an_end_that_is_still_written_is_no_torn_tail(tmp_path: Path) -> None:
     fd = os.open(path, os.O_RDONLY)
     try:
         size = len(content) - 10
-        reader = RangeReader(fd, 0, size, planned_size=size, look_again=rest_arrives)
+        reader = RangeReader(LocalFile(fd), 0, size, planned_size=size, look_again=rest_arrives)
         found = list(reader)
     finally:
         os.close(fd)

@@ -210,7 +210,7 @@ def test_a_damaged_index_is_told_and_what_is_known_of_it_used(tmp_path: Path) ->
     assert (problem["kind"], problem["path"]) == ("append_times", str(index))
 
 
-def test_segments_outside_the_offsets_and_times_asked_for_are_not_opened(tmp_path: Path) -> None:
+def test_segments_outside_the_offsets_and_times_asked_for_are_not_read(tmp_path: Path) -> None:
     for base in range(0, 50, 10):
         handmade_logs.write_segment(tmp_path, base, handmade_logs.batches([10], base=base))
     begin = handmade_logs.BEGIN_MS
@@ -219,7 +219,7 @@ def test_segments_outside_the_offsets_and_times_asked_for_are_not_opened(tmp_pat
         {"since": begin + 20, "until": begin + 21, "clock_slack_ms": 0},
     ):
         asked = handmade_logs.asked(tmp_path, **options)
-        tasks = plan(asked)
+        tasks = handmade_logs.opened(asked)
         names = [Path(task.path).name for task in tasks if isinstance(task, Slice)]
         assert f"{20:020}.log" in names
         assert len(tasks) <= 2

@@ -9,6 +9,7 @@ pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 from lag.source.invalid_input import InvalidInput
 from tests.lag import handmade_logs
 
+WRITE = "write s3://bucket/folder, hdfs://host:port/folder, or the path of a folder"
 NAME_A_FOLDER = "name the folder of a log, such as .../__cluster_metadata-0, of a node, or one with"
 
 
@@ -36,8 +37,21 @@ def refusal(*paths: str, table: str = "batches") -> str:
             f"HERE/no*: wildcards are not expanded, and it does not exist: {NAME_A_FOLDER}",
         ),
         ("~/x", "~/x: ~ is not expanded: write /srv/anna/x"),
-        ("s3a://logs/node-1", "s3a://logs/node-1: it is not in a file system of this machine"),
-        ("hdfs://name:8020/logs", "hdfs://name:8020/logs: it is not in a file system of this"),
+        (
+            "s3a://logs/node-1",
+            "s3a://logs/node-1: s3a is Hadoop's name for it: write s3://logs/node-1",
+        ),
+        (
+            "gs://logs/node-1",
+            f"gs://logs/node-1: no file system has the name gs: {WRITE}",
+        ),
+        ("s3:///node-1", f"s3:///node-1: it names no bucket: {WRITE}"),
+        ("s3://", f"s3://: it names no bucket: {WRITE}"),
+        (
+            "s3://me:secret@logs/node-1",
+            "a report names its paths, so they have no credentials and options: set AWS_ACCESS_KEY",
+        ),
+        ("s3://logs/node-1?region=x", "so they have no credentials and options: set AWS_ACCESS"),
         ("HERE/node/00000000000000000000.log", "0.log: it is a file: name its folder, HERE/node"),
         ("HERE/empty", "HERE/empty: no segment (*.log) is in it, nor in its __cluster_metadata-0"),
     ],
@@ -61,11 +75,12 @@ def test_every_wrong_path_is_named(node: Path) -> None:
 
 
 def test_wrong_paths_are_problems_if_that_is_asked_for(tmp_path: Path, node: Path) -> None:
-    paths = [str(node), "/nope", "s3a://logs/node-1"]
+    paths = [str(node), "/nope", "s3a://logs/node-1", "gs://logs"]
     found = handmade_logs.rows(paths[0], "problems", paths=paths, missing="report")
     assert [(row["path"], row["kind"]) for row in found] == [
         ("/nope", "no_log"),
         ("s3a://logs/node-1", "no_log"),
+        ("gs://logs", "no_log"),
     ]
     rows = handmade_logs.rows(paths[0], "batches", paths=paths, missing="report")
     assert [row["last_offset"] for row in rows] == [1]
