@@ -22,6 +22,7 @@ from lag.source.batches import (
     times_of,
 )
 from lag.source.byte_ranges import ValidBatches
+from lag.source.log_data import log_data_rows
 from lag.source.options import Options
 from lag.source.problems import APPEND_TIMES, SNAPSHOT, UNREADABLE, Problem
 from lag.source.record_rows import RECORDS_AT_ONCE, RecordRows, control_rows
@@ -269,6 +270,8 @@ def _slice(part: Slice, options: Options) -> Iterator[Any]:
             yield from _batches(part, options)
         case "records" | "packs":
             yield from _records(part, options)
+        case "log_data":
+            yield from _log_data(part, options)
         case "epochs" | "assignments":
             yield from _control(part, options)
         case "problems":
@@ -341,6 +344,16 @@ def _batches(part: Slice, options: Options) -> Iterator[Any]:
         _, headers = found
         times = _times(part, headers, options) if wants_times else NONE
         yield batch_rows(shown, part, headers, times)
+
+
+def _log_data(part: Slice, options: Options) -> Iterator[Any]:
+    for found in _pieces(part, options):
+        if isinstance(found, Mark):
+            yield _mark_row(options, found)
+            continue
+        sound, headers = found
+        _times(part, headers, options)
+        yield rows_batch(options.shown, log_data_rows(part, sound, headers))
 
 
 def _times(part: Slice, headers: Headers, options: Options) -> AppendTimes:
