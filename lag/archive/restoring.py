@@ -87,8 +87,7 @@ def restore(
     archive = Archive(spark, path)
     archive.check_cluster(cluster, "--cluster")
     replicas = archive.replicas()
-    known = {each.folder: each.name for each in replicas}
-    live = _live(logs or [each.folder for each in replicas if Path(each.folder).is_dir()], known)
+    live = _live(logs or [each.folder for each in replicas if Path(each.folder).is_dir()], replicas)
     for log in live:
         archive.check_cluster(log.cluster_id, log.path)
     rows = read_parts(spark, archive, current(archive.parts()))
@@ -104,8 +103,13 @@ def restore(
     return Restored(tuple(paths), str(root))
 
 
-def _live(paths: Sequence[str], known: Mapping[str, str]) -> tuple[LogFolder, ...]:
-    return find(paths, dict(known)).folders if paths else ()
+def _live(paths: Sequence[str], replicas: Sequence[Replica]) -> tuple[LogFolder, ...]:
+    """The logs that still exist, by the names that they have in the archive."""
+    if not paths:
+        return ()
+    there = {log.path for log in find(paths).folders}
+    known = {each.folder: each.name for each in replicas if each.folder in there}
+    return find(paths, known).folders
 
 
 def _below(root: Path, folder: str) -> str:
