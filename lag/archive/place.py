@@ -94,6 +94,27 @@ def expired(days: Iterable[str], snapshot_days: Iterable[str], cutoff: str) -> C
     )
 
 
+def cluster_of(description: str, path: str) -> str | None:
+    """The id of the cluster in the description of an archive, if its logs have one.
+
+    Raises `InvalidInput` for an unknown version.
+    """
+    try:
+        said = json.loads(description)
+        is_ours = said["format"] == FORMAT
+        version, cluster = int(said["schema"]), said["cluster"]
+    except (ValueError, KeyError, TypeError):
+        is_ours, version, cluster = False, 0, None
+    if not is_ours:
+        raise InvalidInput(f"{path}/{META} is not the description of an archive")
+    if version > SCHEMA:
+        raise InvalidInput(
+            f"the archive {path} has the schema version {version}, and this version of metaquorum "
+            f"knows those up to {SCHEMA}: use a newer one"
+        )
+    return None if cluster is None else str(cluster)
+
+
 @dataclass(frozen=True, slots=True)
 class Replica:
     """What is kept of a replica besides its log."""
@@ -132,20 +153,7 @@ class Archive:
                 f"{self.path} is not an archive: it has no {META}. `metaquorum lag archive "
                 f"LOGDIR... --archive {self.path}` makes one"
             )
-        try:
-            said = json.loads(self._text(self.at(META)))
-            is_ours = said["format"] == FORMAT
-            version, cluster = int(said["schema"]), said["cluster"]
-        except (ValueError, KeyError, TypeError):
-            is_ours, version, cluster = False, 0, None
-        if not is_ours:
-            raise InvalidInput(f"{self.path}/{META} is not the description of an archive")
-        if version > SCHEMA:
-            raise InvalidInput(
-                f"the archive {self.path} has the schema version {version}, and this version of "
-                f"metaquorum knows those up to {SCHEMA}: use a newer one"
-            )
-        return None if cluster is None else str(cluster)
+        return cluster_of(self._text(self.at(META)), self.path)
 
     def check_cluster(self, cluster: str | None, of: str) -> None:
         """Raise `InvalidInput` if the archive is of another cluster than the logs `of`."""
