@@ -42,7 +42,7 @@ def _kill() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def main(logs: str, place: str, moment: str, number: str) -> None:
+def main(logs: str, place: str, moment: str, part: str) -> None:
     """The process that is killed."""
     from lag.archive import stream
     from lag.archive.merging import Parts
@@ -53,13 +53,13 @@ def main(logs: str, place: str, moment: str, number: str) -> None:
     over = threading.Event()
     if moment == UNDERWAY:
         stream.SETTLE_MS = int(FOR_EVER_MS)  # type: ignore[misc]
-        threading.Thread(target=_look, args=(Path(place), int(number), over), daemon=True).start()
+        threading.Thread(target=_look, args=(Path(place), int(part), over), daemon=True).start()
     else:
         write = Parts.write
 
-        def written(self: Parts, rows: Any, of: int, now_ms: int) -> None:
-            write(self, rows, of, now_ms)
-            if of == int(number):
+        def written(self: Parts, rows: Any, number: int, now_ms: int) -> None:
+            write(self, rows, number, now_ms)
+            if number == int(part):
                 _kill()
 
         Parts.write = written  # type: ignore[method-assign]

@@ -24,12 +24,25 @@ def nodes(tmp_path: Path) -> Iterator[list[Node]]:
     for node in made:
         node.commit(12, epoch=1)
     yield made
-    for node in made:
-        node.log.close()
+    close(made)
 
 
-def check_whole(spark: Any, place: Path) -> None:
+def close(nodes: list[Node]) -> None:
+    """Stop the nodes, whose folders are then removed."""
+    while nodes:
+        nodes.pop().log.close()
+
+
+def cut(folder: Path, count: int) -> None:
+    """Delete the oldest segments, as after a snapshot."""
+    for segment in sorted(folder.glob("*.log"))[:count]:
+        segment.unlink()
+        segment.with_suffix(".appendtime").unlink()
+
+
+def check_whole(spark: Any, nodes: list[Node], place: Path) -> None:
     """The archive has every byte of the logs once, also if nothing else is left of them."""
+    close(nodes)
     whole = files(place / "logs")
     taken = [
         (row["replica"], row["path"], row["position"]) for row in rows(spark, place / "archive")
@@ -51,7 +64,7 @@ def test_a_killed_archive_has_written_nothing_of_the_part_that_was_underway(
     index.write_bytes(there)
     nodes[0].commit(4, epoch=1)
     archive(spark, tmp_path / "logs", tmp_path / "archive")
-    check_whole(spark, tmp_path)
+    check_whole(spark, nodes, tmp_path)
 
 
 @pytest.mark.process
@@ -62,7 +75,7 @@ def test_a_part_that_was_written_before_the_kill_is_not_written_again(
     commits = tmp_path / "archive" / "checkpoint" / "commits"
     assert not (commits / "1").exists()
     archive(spark, tmp_path / "logs", tmp_path / "archive")
-    check_whole(spark, tmp_path)
+    check_whole(spark, nodes, tmp_path)
 
 
 def test_what_was_truncated_is_void_and_what_was_cut_is_supplied(
@@ -81,12 +94,10 @@ def test_what_was_truncated_is_void_and_what_was_cut_is_supplied(
     first.commit(7, epoch=4)
     second.commit(1, epoch=1)
     archive(spark, logs, place)
+    close(nodes)
     whole = files(logs)
-    for path in sorted((logs / "1").iterdir())[:4]:
-        path.unlink()
-    for path in (logs / "2").iterdir():
-        path.unlink()
-    (logs / "2").rmdir()
+    cut(logs / "1", 2)
+    shutil.rmtree(logs / "2")
     assert restored(spark, place, tmp_path / "root", logs) == whole
     shutil.rmtree(logs)
     assert restored(spark, place, tmp_path / "other") == whole
@@ -104,8 +115,8 @@ def test_the_log_goes_on_behind_an_archive_that_missed_a_cut(
     first = nodes[0]
     first.commit(9, epoch=1)
     there = {path.name for path in (logs / "1").glob("*.log")}
-    for path in sorted((logs / "1").iterdir())[:12]:
-        path.unlink()
+    close(nodes)
+    cut(logs / "1", 6)
     archive(spark, logs, place)
     made = restored(spark, place, tmp_path / "root", logs)
     names = {Path(name).name for name in made if "/logs/1/" in name and name.endswith(".log")}
