@@ -178,6 +178,9 @@ class Archive:
             raise InvalidInput(
                 f"{self.path} is neither an archive nor empty: name an empty folder, or a new one"
             )
+        if not self._fs.exists(self.at()):
+            # Logs have credentials in them.
+            self._fs.mkdirs(self.at(), self._java.permission.FsPermission("700"))
         said = {"format": FORMAT, "schema": SCHEMA, "cluster": cluster}
         self._write(self.at(META), json.dumps(said, indent=2) + "\n")
 

@@ -87,10 +87,14 @@ def restore(
     archive = Archive(spark, path)
     archive.check_cluster(cluster, "--cluster")
     replicas = archive.replicas()
-    live = _live(logs or [each.folder for each in replicas if Path(each.folder).is_dir()], replicas)
+    parts = current(archive.parts())
+    if not parts:
+        raise InvalidInput(f"the archive {path} is empty: nothing was archived yet")
+    logs = logs or [each.folder for each in replicas if Path(each.folder).is_dir()]
+    live = _live(logs, replicas, cluster)
     for log in live:
         archive.check_cluster(log.cluster_id, log.path)
-    rows = read_parts(spark, archive, current(archive.parts()))
+    rows = read_parts(spark, archive, parts)
     _check_room(rows, archive, bytes_max)
     targets = _targets(root, replicas, live, _cuts(rows))
     for log in live:
@@ -103,13 +107,15 @@ def restore(
     return Restored(tuple(paths), str(root))
 
 
-def _live(paths: Sequence[str], replicas: Sequence[Replica]) -> tuple[LogFolder, ...]:
+def _live(
+    paths: Sequence[str], replicas: Sequence[Replica], cluster: str | None
+) -> tuple[LogFolder, ...]:
     """The logs that still exist, by the names that they have in the archive."""
     if not paths:
         return ()
-    there = {log.path for log in find(paths).folders}
+    there = {log.path for log in find(paths, cluster=cluster).folders}
     known = {each.folder: each.name for each in replicas if each.folder in there}
-    return find(paths, known).folders
+    return find(paths, known, cluster).folders
 
 
 def _below(root: Path, folder: str) -> str:

@@ -86,6 +86,7 @@ def test_old_days_are_removed_up_to_a_snapshot(spark: Any, tmp_path: Path) -> No
     later = BEGIN_MS + 9 * DAY_MS
     archive(spark, logs, place, now_ms=later, keep_days=5)
     assert len(rows(spark, place)) == 6
+    assert place.stat().st_mode & 0o777 == 0o700
     of_third = place / "snapshots" / date_of(BEGIN_MS + 3 * DAY_MS) / "1"
     of_third.mkdir(parents=True)
     (of_third / "00000000000000000004-0000000001.checkpoint").write_bytes(b"")
