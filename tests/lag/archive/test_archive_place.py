@@ -42,13 +42,13 @@ def test_retention_keeps_the_snapshot_with_which_a_report_begins() -> None:
     assert expired(["2026-03-05"], snapshots, "2026-03-05") == Cut([], ["2026-03-02"])
 
 
-def row(at: int, data: bytes, **more: Any) -> dict[str, Any]:
+def row(at: int, content: bytes, **more: Any) -> dict[str, Any]:
     """A row of a log with a record a byte, and 2 bytes of its index for each."""
     own = {
         "replica": "1", "path": "/1/0.log", "generation": 0, "day": "2026-03-01", "mark": None,
-        "position": at, "base_offset": at, "last_offset": at + len(data) - 1,
-        "bytes": len(data), "data": data, "index_position": 8 + 2 * at,
-        "index": bytes(each for each in data for _ in range(2)), "epoch": 1,
+        "position": at, "base_offset": at, "last_offset": at + len(content) - 1,
+        "bytes": len(content), "data": content, "index_position": 8 + 2 * at,
+        "index": bytes(each for each in content for _ in range(2)), "epoch": 1,
     }  # fmt: skip
     return {**own, **more}
 
