@@ -223,6 +223,7 @@ bench-lag: $(VENV)/installed $(VENV)/spark ## measure lag reports and write docs
 	$(PYTHON_M) bench.lag_report --write docs/lag.md
 	$(PYTHON_M) bench.lag_many --write docs/lag.md
 	$(PYTHON_M) bench.lag_watch --write docs/lag.md
+	$(PYTHON_M) bench.lag_archive --write docs/lag.md
 	$(PYTHON_M) bench.lag_at_scale docs/lag.md --write docs/lag_scale.md
 
 .PHONY: compatibility

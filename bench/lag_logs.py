@@ -106,19 +106,24 @@ class Partitions:
         return msgspec.structs.replace(change, **said)
 
 
-def write_quorum(folder: Path, commits: int) -> int:
-    """Write the folders of three voters with `commits` commits; return the size of one log."""
-    for voter in VOTERS:
-        load_or_create(folder / f"c{voter}", CLUSTER, ReplicaId(voter), rng=Random(voter))
-    logs = [folder / f"c{voter}" / "__cluster_metadata-0" for voter in VOTERS]
+def write_quorum(
+    folder: Path, commits: int, *, observers: int = 0, length_ms: int | None = None
+) -> int:
+    """Write the folders of three voters, and of observers, with `commits` commits; return the size
+    of one log. The commits take `length_ms`, by default what they take at `RATE`."""
+    length_ms = commits * 1_000 // RATE if length_ms is None else length_ms
+    nodes = [*VOTERS, *range(len(VOTERS) + 1, len(VOTERS) + 1 + observers)]
+    for node in nodes:
+        load_or_create(folder / f"c{node}", CLUSTER, ReplicaId(node), rng=Random(node))
+    logs = [folder / f"c{node}" / "__cluster_metadata-0" for node in nodes]
     for log in logs:
         log.mkdir()
     segments = [log / f"{0:020}.log" for log in logs]
-    _write_segment(segments[0], commits)
+    _write_segment(segments[0], commits, length_ms)
     for segment in segments[1:]:
         shutil.copyfile(segments[0], segment)
-    for voter, segment in zip(VOTERS, segments, strict=True):
-        _write_index(index_of(segment), voter, commits)
+    for node, segment in zip(nodes, segments, strict=True):
+        _write_index(index_of(segment), node, commits, length_ms)
     return segments[0].stat().st_size
 
 
@@ -134,13 +139,13 @@ def add_observers(folder: Path, replicas: int) -> None:
             os.link(path, log / path.name)
 
 
-def _write_segment(path: Path, commits: int) -> None:
+def _write_segment(path: Path, commits: int, length_ms: int) -> None:
     values = Partitions(commits).values()
     election = commits // 2
     with path.open("wb", buffering=_WRITE_BYTES) as file:
         base = 0
         for commit in range(commits):
-            at_ms, epoch = BEGIN_MS + commit * 1_000 // RATE, 1 + (commit >= election)
+            at_ms, epoch = BEGIN_MS + commit * length_ms // commits, 1 + (commit >= election)
             if commit in (0, election):
                 batch, count = _opening(epoch, at_ms)
             else:
@@ -162,8 +167,8 @@ def _opening(epoch: int, at_ms: int) -> tuple[bytearray, int]:
     return encode_leader_change(change, assigned, CLUSTER, timestamp_ms=at_ms), 3
 
 
-def _write_index(path: Path, voter: int, commits: int) -> None:
-    """Write the append time of each commit at this voter.
+def _write_index(path: Path, node: int, commits: int, length_ms: int) -> None:
+    """Write the append time of each commit at this node.
 
     It is 1 ms after the request at the leader, and later at a follower."""
     election = commits // 2
@@ -171,8 +176,8 @@ def _write_index(path: Path, voter: int, commits: int) -> None:
         file.write(encode_header())
         for commit in range(commits):
             epoch = 1 + (commit >= election)
-            late_ms = 1 if voter == epoch else voter + commit * 7 % 5
-            at_ms = BEGIN_MS + commit * 1_000 // RATE + late_ms
+            late_ms = 1 if node == epoch else node + commit * 7 % 5
+            at_ms = BEGIN_MS + commit * length_ms // commits + late_ms
             # The first batch has three records.
             file.write(encode_entry(at_ms, commit + 3, epoch))
 

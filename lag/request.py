@@ -24,6 +24,8 @@ class ReportRequest:
     """One request."""
 
     paths: tuple[str, ...]
+    archive: str | None = None
+    """The path of an archive with what is no longer in the logs."""
     cluster: str | None = None
     """The id of the cluster to report on; None if there is only one."""
     since_ms: int | None = None

@@ -1,8 +1,11 @@
 """Run one report, from log folders to rows: start Spark, compute every table, stop Spark."""
 
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -65,18 +68,66 @@ def make(
 ) -> Results:
     """Make a report; with `live` draw progress on stderr.
 
-    Raises `NoSpark`, `SparkFailed`, `NothingToRead`, and `InvalidInput` for a time outside the logs
-    and for the logs of several clusters.
+    Raises `NoSpark`, `SparkFailed`, `NothingToRead`, and `InvalidInput` for a time outside the
+    logs, for the logs of several clusters, and for an archive that cannot be used.
     """
     check()
-    input_bytes = check_for_logs(request.paths, request.cluster)
+    input_bytes = None
+    if request.archive is None or request.paths:
+        input_bytes = check_for_logs(request.paths, request.cluster)
     with progress(live=live) as steps:
         steps.step("Starting Spark")
         session = spark_session(
-            master, scratch_bytes_max=scratch_bytes_max, input_bytes=input_bytes
+            master,
+            scratch_bytes_max=scratch_bytes_max,
+            input_bytes=input_bytes if request.archive is None else None,
         )
         with session as spark, watched(steps, spark):
-            return collect(spark, request, steps)
+            if request.archive is None:
+                return collect(spark, request, steps)
+            return collect_archived(spark, request, steps, scratch_bytes_max=scratch_bytes_max)
+
+
+def collect_archived(
+    spark: "SparkSession",
+    request: ReportRequest,
+    steps: Steps,
+    *,
+    scratch_bytes_max: int = SCRATCH_BYTES_MAX,
+) -> Results:
+    """Compute the report of an archive and of the logs that still exist."""
+    from lag.archive.restoring import restore
+    from lag.source.invalid_input import InvalidInput
+
+    assert request.archive is not None
+    with tempfile.TemporaryDirectory(prefix="metaquorum-lag-archive-") as root:
+        steps.step("Reading the archive")
+        with spark_failures():
+            restored = restore(
+                spark,
+                request.archive,
+                request.paths,
+                Path(root).resolve(),
+                cluster=request.cluster,
+                bytes_max=scratch_bytes_max,
+            )
+        try:
+            whole = collect(spark, replace(request, paths=restored.paths), steps)
+        except (InvalidInput, NothingToRead) as error:
+            raise type(error)(restored.original(str(error))) from None
+    tables = {
+        name: [
+            {
+                key: restored.original(value) if isinstance(value, str) else value
+                for key, value in row.items()
+            }
+            for row in whole.rows(name)
+        ]
+        for name in ("replicas", "problems")
+    }
+    return replace(
+        whole, paths=(*request.paths, request.archive), tables={**whole.tables, **tables}
+    )
 
 
 def check_for_logs(paths: tuple[str, ...], cluster: str | None = None) -> int:

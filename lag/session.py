@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.machinery import SourceFileLoader
 from itertools import pairwise
@@ -140,6 +140,21 @@ def _signals() -> Iterator[None]:
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def signals_taken(take: Callable[[int], None]) -> Iterator[None]:
+    """Call `take` on Ctrl-C and SIGTERM while the context lasts, and interrupt no call to Spark."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda it, _: take(it)) for number in numbers}
     try:
         yield
     finally:

@@ -87,6 +87,7 @@ EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
         "dump-log": "metaquorum dump-log /tmp/mq/controller-1/data/__cluster_metadata-0/*.log",
         "lag report": "metaquorum lag report /data/c1 /data/c2 /data/c3",
         "lag watch": "metaquorum lag watch /data",
+        "lag archive": "metaquorum lag archive /data --archive /archive/mq --keep 90d",
         "adopt": "metaquorum adopt /old/c1 /old/c2 /old/c3 --dir /data/mq",
         "migrate plan": (
             "metaquorum migrate plan"

@@ -1,6 +1,7 @@
 """`metaquorum lag`: reports on replication lag from the logs on disk."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -70,6 +71,16 @@ cluster_option = click.option(
 logs_argument = click.argument("logs", nargs=-1, required=True, metavar="LOGDIR...")
 
 
+def _archive_path(text: str) -> str:
+    """A path for Spark: with the scheme of a file system, or absolute."""
+    if not text:
+        raise ValueError("the path of an archive is empty")
+    return text if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", text) else os.path.abspath(text)
+
+
+ARCHIVE = Parsed("path", _archive_path)
+
+
 @contextmanager
 def _expected_errors(*, if_interrupted: int) -> Iterator[None]:
     """Turn errors of the input and of Spark, and Ctrl-C, into exit codes."""
@@ -90,7 +101,12 @@ def _expected_errors(*, if_interrupted: int) -> Iterator[None]:
 
 
 @command.command()
-@logs_argument
+@click.argument("logs", nargs=-1, metavar="[LOGDIR]...")
+@click.option(
+    "--archive",
+    type=ARCHIVE,
+    help="Read what is no longer in the logs from this archive; without LOGDIR, its own logs.",
+)
 @click.option("--since", "since_ms", type=TIME, help="Start of the report, by append time.")
 @click.option("--until", "until_ms", type=TIME, help="End of the report, by append time.")
 @click.option(
@@ -123,6 +139,7 @@ def report(
     ctx: click.Context,
     /,
     logs: Sequence[str],
+    archive: str | None,
     since_ms: int | None,
     until_ms: int | None,
     window_ms: int | None,
@@ -135,7 +152,8 @@ def report(
     """Report which replicas lagged, when and why, and how moves went against their plan.
 
     LOGDIR is the folder of a log (__cluster_metadata-0), of a node, or of several nodes; here, at
-    s3://bucket/folder, or at hdfs://host:port/folder.
+    s3://bucket/folder, or at hdfs://host:port/folder. With --archive and without LOGDIR, the
+    folders are those of which the archive was made.
 
     Exit codes: 0 success, 2 invalid input or nothing to read, 3 something could not be read (the
     report says what) or, with --check, a replica is not OK or nothing is known of it.
@@ -144,9 +162,12 @@ def report(
     from lag.runner import make
     from lag.source.folders import folders
 
+    if not logs and archive is None:
+        raise click.UsageError("Name a LOGDIR, or an --archive.")
     with _expected_errors(if_interrupted=Exit.INTERRUPTED):
         request = ReportRequest(
             paths=folders(logs),
+            archive=archive,
             cluster=cluster,
             since_ms=since_ms,
             until_ms=until_ms,
@@ -225,3 +246,66 @@ def watch(
                 now_ms=wall_ms,
                 scratch_bytes_max=_scratch_bytes_max(),
             )
+
+
+ARCHIVE_EVERY_MS = 1_000
+DAY_MS = 86_400_000
+
+
+@command.command()
+@logs_argument
+@click.option("--archive", type=ARCHIVE, required=True, help="The folder of the archive.")
+@click.option(
+    "--every",
+    "every_ms",
+    type=DURATION,
+    default=f"{ARCHIVE_EVERY_MS}ms",
+    show_default=True,
+    help="Interval between two looks at the logs.",
+)
+@click.option("--once", is_flag=True, help="End with what is in the logs now.")
+@click.option(
+    "--keep",
+    "keep_ms",
+    type=DURATION,
+    help="Remove days that are older, such as 90d.  [default: keep all]",
+)
+@cluster_option
+@master_option
+def archive(
+    logs: Sequence[str],
+    archive: str,
+    every_ms: int,
+    once: bool,
+    keep_ms: int | None,
+    cluster: str | None,
+    master: str,
+) -> None:
+    """Keep the logs in an archive while they grow, until Ctrl-C.
+
+    It can be stopped or killed at any time: started again, it goes on where it was. The archive is
+    a folder of Parquet files, in any file system that Spark writes to.
+    """
+    if not every_ms:
+        raise BadInput("--every 0ms is too short: use 100ms or more")
+    if keep_ms is not None and keep_ms < DAY_MS:
+        raise BadInput("--keep is too short: use 1d or more, because whole days are removed")
+    from lag.archive.stream import ArchiveRequest
+    from lag.archive.stream import archive as follow
+    from lag.source.folders import folders
+
+    def ready() -> None:
+        write(f"{archive} has the logs up to their ends" + ("" if once else ", and follows them"))
+        sys.stdout.flush()
+
+    with _expected_errors(if_interrupted=Exit.DONE):
+        asked = ArchiveRequest(
+            paths=folders(logs),
+            archive=archive,
+            every_ms=every_ms,
+            is_once=once,
+            keep_days=None if keep_ms is None else -(-keep_ms // DAY_MS),
+            cluster=cluster,
+        )
+        require_spark()
+        follow(asked, master, ready, now_ms=wall_ms, scratch_bytes_max=_scratch_bytes_max())

@@ -120,6 +120,51 @@ def _part(
     return AppendTimes(ends, times, epochs, size_bytes)
 
 
+class Entries(NamedTuple):
+    """A range of an index, as it is in the file."""
+
+    position: int
+    data: bytes
+
+
+def entries_of(path: str, base: int, first: int, last: int) -> Entries | None:
+    """The entries of the records `first` to `last` as far as the index reaches, with damaged ones
+    between them; None if there are none.
+
+    The segment begins at `base`. An unreadable index has none; `check_index` reports it.
+    """
+    with suppress(OSError, FileDamaged), files.opened(path) as file:
+        header = read_up_to(file, HEADER_BYTES, 0)
+        if not is_begun(header):
+            return None
+        check_header(Path(path), header)
+        at, below = _place(file, file.size(), base, first)
+        begin, number = at, at
+        kept: list[bytes] = []
+        while True:
+            data = read_up_to(file, _BLOCK * ENTRY_BYTES, HEADER_BYTES + number * ENTRY_BYTES)
+            count = len(data) // ENTRY_BYTES
+            if not count:
+                found = b"".join(kept)
+                return Entries(HEADER_BYTES + begin * ENTRY_BYTES, found) if found else None
+            accepted, block = _block(data, count, below, is_sound=True)
+            places = np.nonzero(accepted)[0]
+            earlier = int(np.searchsorted(block.ends, first, side="right"))
+            if earlier:
+                # The search has stopped at a damaged entry, far from the wanted ones.
+                kept.clear()
+                begin = number + int(places[earlier - 1]) + 1
+            low = max(0, begin - number)
+            there = int(np.searchsorted(block.ends, last, side="right"))
+            if there < len(places):
+                kept.append(data[low * ENTRY_BYTES : (int(places[there]) + 1) * ENTRY_BYTES])
+                return Entries(HEADER_BYTES + begin * ENTRY_BYTES, b"".join(kept))
+            kept.append(data[low * ENTRY_BYTES : count * ENTRY_BYTES])
+            below = int(block.ends[-1]) if len(block.ends) else below
+            number += count
+    return None
+
+
 def check_index(path: str, base: int) -> IndexCheck:
     """Check a whole index, a block at a time."""
     end, unsound = None, 0

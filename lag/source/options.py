@@ -24,7 +24,7 @@ SETTLE_MS: Final = 200
 """The time to wait for the rest of an incomplete batch at the end of a log."""
 CHUNK_OFFSETS: Final = 1 << 16
 
-_STREAMED: Final = ("batches", "records", "epochs", "assignments")
+_STREAMED: Final = ("batches", "records", "epochs", "assignments", "log_data")
 _T = TypeVar("_T")
 
 

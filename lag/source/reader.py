@@ -24,6 +24,7 @@ from lag.source.batches import (
     times_of,
 )
 from lag.source.byte_ranges import ValidBatches
+from lag.source.log_data import log_data_rows
 from lag.source.options import Options
 from lag.source.planner import slices_in
 from lag.source.problems import APPEND_TIMES, SNAPSHOT, UNREADABLE, Problem
@@ -282,6 +283,8 @@ def _slice(part: Slice, options: Options) -> Iterator[Any]:
             yield from _batches(part, options)
         case "records" | "packs":
             yield from _records(part, options)
+        case "log_data":
+            yield from _log_data(part, options)
         case "epochs" | "assignments":
             yield from _control(part, options)
         case "problems":
@@ -354,6 +357,16 @@ def _batches(part: Slice, options: Options) -> Iterator[Any]:
         _, headers = found
         times = _times(part, headers, options) if wants_times else NONE
         yield batch_rows(shown, part, headers, times)
+
+
+def _log_data(part: Slice, options: Options) -> Iterator[Any]:
+    for found in _pieces(part, options):
+        if isinstance(found, Mark):
+            yield _mark_row(options, found)
+            continue
+        sound, headers = found
+        _times(part, headers, options)
+        yield rows_batch(options.shown, log_data_rows(part, sound, headers))
 
 
 def _times(part: Slice, headers: Headers, options: Options) -> AppendTimes:

@@ -424,10 +424,30 @@ WALK: Final = Table(
     ),
 )
 
+LOG_DATA: Final = Table(
+    "log_data",
+    "The bytes of consecutive batches and of their append times, for the archive. Only streamed.",
+    (
+        _REPLICA,
+        Column("path", STRING, "the segment; of a mark the file or folder", is_nullable=False),
+        _POSITION,
+        Column("base_offset", BIGINT, "offset of the first record", is_nullable=False),
+        Column("last_offset", BIGINT, "offset of the last record", is_nullable=False),
+        _EPOCH,
+        Column("day", STRING, "UTC date of the leader's append times; null if unknown"),
+        Column("bytes", INT, "size of the batches"),
+        Column("data", BINARY, "the batches as they are in the segment"),
+        Column("index_position", BIGINT, "byte position of the entries in the index"),
+        Column("index", BINARY, "the entries of the index of append times as they are in it"),
+        _MARK,
+        _GENERATION,
+    ),
+)
+
 PUBLIC: Final = (BATCHES, RECORDS, EPOCHS, ASSIGNMENTS, REPLICAS, PROBLEMS)
-"""The tables for users; `packs` and `walk` are internal to the reports."""
+"""The tables for users; `packs` and `walk` are of the reports, `log_data` is of the archive."""
 TABLES: Final[Mapping[str, Table]] = MappingProxyType(
-    {each.name: each for each in (*PUBLIC, PACKS, WALK)}
+    {each.name: each for each in (*PUBLIC, PACKS, WALK, LOG_DATA)}
 )
 
 

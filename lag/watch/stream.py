@@ -7,13 +7,18 @@ query in Spark. Existing logs are read in pieces.
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lag.runner import check_for_logs
-from lag.session import SCRATCH_BYTES_MAX, check, spark_failures, spark_session
+from lag.session import (
+    SCRATCH_BYTES_MAX,
+    check,
+    signals_taken,
+    spark_failures,
+    spark_session,
+)
 from lag.source.folders import find
 from lag.watch.positions import GRAIN_MS, RATE_MS, Position, Positions
 
@@ -58,7 +63,7 @@ class _Seen:
             self._standings.learn(appended)
         self._news.set()
 
-    def interrupt(self, number: int, _: object) -> None:
+    def interrupt(self, number: int) -> None:
         """Handle a signal: end the display."""
         self.interrupted = number
         self._news.set()
@@ -103,7 +108,7 @@ def watch(
     session = spark_session(
         master, name="metaquorum lag watch", scratch_bytes_max=scratch_bytes_max
     )
-    with session as spark, _signals(seen):
+    with session as spark, signals_taken(seen.interrupt):
         ready()
         with spark_failures():
             query = _query(spark, watched, take)
@@ -145,21 +150,6 @@ def _show(
         first_ms = now_ms if first_ms is None else first_ms
         if watched.for_ms is not None and now_ms - first_ms >= watched.for_ms:
             return
-
-
-@contextmanager
-def _signals(seen: _Seen) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the display, and never interrupt a call to Spark."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, seen.interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 COLUMNS: Final = (

@@ -28,6 +28,7 @@ from admin.http import tokens
 from admin.plan_file import parse_plan
 from admin.tools import local_control, local_plan
 from broker.storage import log_dir, partition_log
+from lag.archive import place
 from quorum.core.vocabulary import ReplicaId
 from quorum.log import append_times, meta_properties, quorum_state
 from quorum.log.checkpoint import read_checkpoint
@@ -224,6 +225,11 @@ def _manifest(_: Path) -> str:
     return _raised(lambda: decode_manifest(b'{"format": 2}', "a manifest"))
 
 
+def _archive(_: Path) -> str:
+    newer = json.dumps({"format": place.FORMAT, "schema": place.SCHEMA + 1, "cluster": None})
+    return _raised(lambda: place.cluster_of(newer, "/a"))
+
+
 def _plan(_: Path) -> str:
     return _raised(lambda: parse_plan('{"version": 2, "partitions": []}'))
 
@@ -406,6 +412,12 @@ FORMATS: Final = (
         version="1",
         newer=_manifest,
         says="its format is 2, this program reads 1",
+    ),
+    Format(
+        name="archives of lag reports",
+        version=str(place.SCHEMA),
+        newer=_archive,
+        says="the archive /a has the schema version 2, and this version .* knows those up to 1",
     ),
     Format(
         name="plans of moves",

@@ -50,6 +50,7 @@ LOCAL: Final[Mapping[str, tuple[str, Exit]]] = {
     "dump-log": ("no-such.log", Exit.USAGE),
     "lag report": ("no-such-folder", Exit.USAGE),
     "lag watch": ("no-such-folder", Exit.USAGE),
+    "lag archive": ("no-such-folder --archive new", Exit.USAGE),
     "adopt": ("empty --dir new", Exit.FAILED),
     "migrate plan": (NOT_REACHED, Exit.FAILED),
     "migrate start": (NOT_REACHED, Exit.FAILED),

@@ -10,38 +10,11 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
-from quorum.core.vocabulary import Offset
-from quorum.log.append_times import encode_header
-from quorum.log.segmented_log import SegmentedLog
-from tests.lag import handmade_logs, parquet_streams
+from tests.lag import parquet_streams
+from tests.lag.growing_logs import RECORDS, Node, without_times
 from tests.support.tree import ROOT
 
-SEGMENT_BYTES: Final = 2_000
-RECORDS: Final = 5
-"""In a batch; three batches are a segment."""
 OFFSET: Final = {"batches": "base_offset", "records": "offset"}
-
-
-class Node:
-    """A replica whose log is written as a node of ours writes it."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True)
-        clock = iter(range(handmade_logs.BEGIN_MS, handmade_logs.BEGIN_MS + 1_000_000))
-        self.log = SegmentedLog(
-            folder, segment_bytes_max=SEGMENT_BYTES, wall_clock=lambda: next(clock)
-        )
-
-    def commit(self, count: int, *, epoch: int) -> None:
-        """Append so many batches."""
-        for _ in range(count):
-            values = [bytes(100)] * RECORDS
-            self.log.append(handmade_logs.batch(self.log.end.offset, values, epoch=epoch))
-            self.log.commit(sync=False)
-
-    def truncate(self, offset: int) -> None:
-        """As a new leader has a follower do whose tail is another one."""
-        self.log.truncate_to(Offset(offset))
 
 
 @pytest.fixture
@@ -62,14 +35,6 @@ def nodes(tmp_path: Path) -> Iterator[list[Node]]:
     yield made
     for node in made:
         node.log.close()
-
-
-def without_times(node: Node, number: int) -> tuple[Path, bytes]:
-    """Take back the append times of a segment, as if the node had not come to write them yet."""
-    index = sorted(node.log.folder.glob("*.appendtime"))[number]
-    there = index.read_bytes()
-    index.write_bytes(there[: len(encode_header())])
-    return index, there
 
 
 def rule(table: str) -> str:
