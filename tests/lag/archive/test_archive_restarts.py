@@ -91,7 +91,7 @@ def test_what_was_truncated_is_void_and_what_was_cut_is_supplied(
     # Within a row, and within a segment.
     first.truncate(50)
     archive(spark, logs, place)
-    first.commit(7, epoch=4)
+    first.commit(1, epoch=4)
     second.commit(1, epoch=1)
     archive(spark, logs, place)
     close(nodes)
