@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lag.source.files import is_remote
+from lag.source.folders import folders
 from lag.source.invalid_input import InvalidInput
 
 if TYPE_CHECKING:
@@ -52,6 +54,20 @@ class Part(NamedTuple):
     def replaces(self, other: "Part") -> bool:
         """True if it has everything that the other has."""
         return self.level > other.level and self.first <= other.first and other.last <= self.last
+
+
+def local_folders(paths: Sequence[str]) -> tuple[str, ...]:
+    """The folders of logs that an archive is made of, or read together with.
+
+    Raises `InvalidInput` as `folders` does, and for logs in a store: their snapshots could not be
+    kept or put back.
+    """
+    for path in filter(is_remote, paths):
+        raise InvalidInput(
+            f"{path}: an archive is made of, and read together with, logs in folders of this "
+            "machine; the archive itself may be in a store"
+        )
+    return folders(paths)
 
 
 def current(parts: Iterable[Part]) -> list[Part]:
