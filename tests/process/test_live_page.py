@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -275,7 +275,29 @@ def moved(numbers: range, name: str, *replicas: int) -> AlterReassignments:
     )
 
 
+async def test_a_hundred_thousand_partitions_do_not_make_it_longer(tmp_path: Path) -> None:
+    assert (await while_many_move(tmp_path)).elements < 1_500
+
+
+@pytest.mark.long
 async def test_a_hundred_thousand_partitions_do_not_slow_it_down(tmp_path: Path) -> None:
+    """By the clock of the browser, so on a machine that does nothing else."""
+    seen = await while_many_move(tmp_path)
+    assert seen.first_paint_ms < FIRST_PAINT_MS_MAX
+    # The browser counts what takes 50 ms. One may be the machine's.
+    assert len(seen.long_tasks_ms) <= 1
+
+
+class Seen(NamedTuple):
+    """What a browser says of the page."""
+
+    elements: int
+    first_paint_ms: float
+    long_tasks_ms: list[float]
+
+
+async def while_many_move(tmp_path: Path) -> Seen:
+    """Show the page while 100,000 partitions move, and change some of them."""
     async with a_controller(tmp_path) as node, listening(node) as http:
         await join(node.controller, 101, 102, 103, 104)
         for name in ("a", "b"):
@@ -299,10 +321,10 @@ async def test_a_hundred_thousand_partitions_do_not_slow_it_down(tmp_path: Path)
                 await page.until_text("#partitions", "100,000")
             await page.click("Partitions", ".move")
             await page.until_text(".move .details", "50,000 partitions left in the move")
-            painted = await page.run(
-                "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
+            return Seen(
+                await page.run("return document.querySelectorAll('*').length"),
+                await page.run(
+                    "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
+                ),
+                await page.run("return window.long"),
             )
-            assert painted < FIRST_PAINT_MS_MAX
-            # The browser counts what takes 50 ms. One may be the machine's.
-            assert len(await page.run("return window.long")) <= 1
-            assert await page.run("return document.querySelectorAll('*').length") < 1_500

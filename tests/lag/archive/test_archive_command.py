@@ -56,6 +56,7 @@ def until_archived(place: Path, offset: int, process: "subprocess.Popen[str]") -
     raise AssertionError(f"offset {offset} is not in the archive")
 
 
+@pytest.mark.long
 def test_what_is_appended_while_it_runs_is_reported_when_the_logs_are_gone(tmp_path: Path) -> None:
     node = Node(tmp_path / "logs" / "1")
     node.commit(2, epoch=1)

@@ -68,6 +68,7 @@ def test_a_killed_archive_has_written_nothing_of_the_part_that_was_underway(
 
 
 @pytest.mark.process
+@pytest.mark.long
 def test_a_part_that_was_written_before_the_kill_is_not_written_again(
     spark: Any, nodes: list[Node], tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_a_part_that_was_written_before_the_kill_is_not_written_again(
     check_whole(spark, nodes, tmp_path)
 
 
+@pytest.mark.long
 def test_what_was_truncated_is_void_and_what_was_cut_is_supplied(
     spark: Any, nodes: list[Node], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +108,7 @@ def test_what_was_truncated_is_void_and_what_was_cut_is_supplied(
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_log_goes_on_behind_an_archive_that_missed_a_cut(
     spark: Any, nodes: list[Node], tmp_path: Path
 ) -> None:
