@@ -86,7 +86,7 @@ class Snapshot(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """What retention removes."""
+    """The days and snapshots that retention removes."""
 
     days: list[str]
     snapshots: list[str]
@@ -133,7 +133,7 @@ def cluster_of(description: str, path: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """What is kept of a replica besides its log."""
+    """The small files of a replica, kept beside its log."""
 
     name: str
     folder: str

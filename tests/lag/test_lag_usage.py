@@ -31,7 +31,7 @@ def refusal(*arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Missing argument 'LOGDIR...'"),
+        ((), "Name a LOGDIR, or an --archive."),
         (("HERE", "--since", "yesterday"), "'yesterday' is not a time: write 2026-11-22T14:30:00Z"),
         (
             ("HERE", "--since", "2026-11-22T14:30:00Z", "--until", "2026-11-22T14:00:00Z"),

@@ -289,7 +289,7 @@ async def test_a_hundred_thousand_partitions_do_not_slow_it_down(tmp_path: Path)
 
 
 class Seen(NamedTuple):
-    """What a browser says of the page."""
+    """The page as a browser measures it."""
 
     elements: int
     first_paint_ms: float
