@@ -16,8 +16,8 @@ from typing import Final
 from tests.process.local_process import started
 from tests.support.tree import ROOT
 
-SECONDS_MAX: Final = 150
-"""The time limit of a whole session, unless a page needs more."""
+SECONDS_MAX: Final = 120
+"""The time limit of one command; it ends only what hangs."""
 PROGRAMS: Final = ("metaquorum", "metadata-quorum", "reassign-partitions")
 SHOWN_FOLDER: Final = "/tmp/mq"
 SHOWN_PORT: Final = 19_000
@@ -31,8 +31,7 @@ _ADDRESS: Final = re.compile(r"127\.0\.0\.1:(\d+)")
 class Terminal:
     """A shell in `folder`; use it as a context, which stops what was started in it."""
 
-    def __init__(self, folder: Path, *, seconds: int = SECONDS_MAX) -> None:
-        self._seconds = seconds
+    def __init__(self, folder: Path) -> None:
         self._cluster = folder / "mq"
         programs, home = folder / "bin", folder / "home"
         programs.mkdir()
@@ -60,18 +59,23 @@ class Terminal:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self._watchdog = Timer(self._seconds, self._shell.kill)
-        self._watchdog.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._watchdog.cancel()
         self._shell.communicate()
         if (self._cluster / "cluster.json").exists():
             started("local", "stop", "--dir", self._cluster)
 
     def answer(self, command: str) -> str:
         """Type the command, and return what it prints, to stdout or stderr."""
+        watchdog = Timer(SECONDS_MAX, self._shell.kill)
+        watchdog.start()
+        try:
+            return self._answer(command)
+        finally:
+            watchdog.cancel()
+
+    def _answer(self, command: str) -> str:
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
         # With a stdin of its own, so that no command reads the next one.
@@ -83,7 +87,9 @@ class Terminal:
             if line == f"{_END}\n":
                 return self._shown("".join(said))
             said.append(line)
-        raise AssertionError(f"the shell ended while {command!r} ran; it said:\n{''.join(said)}")
+        raise AssertionError(
+            f"the shell ended, or was ended, while {command!r} ran; it said:\n{''.join(said)}"
+        )
 
     def _base_port(self) -> int:
         """The port from which those of the cluster are counted; that of pages before its start."""

@@ -14,14 +14,12 @@ pytestmark = pytest.mark.process
 
 PAGE: Final = ROOT / "docs" / "recovery.md"
 NEEDED: Final = ("bash", "sed")
-SECONDS_MAX: Final = 300
-"""A cluster is started three times, in part or as a whole."""
 
 
 @pytest.mark.skipif(not all(map(shutil.which, NEEDED)), reason="needs bash and sed")
 def test_each_command_of_the_drill_answers_as_the_page_says(tmp_path: Path, rewrite: bool) -> None:
     page = PAGE.read_text(encoding="utf-8")
-    with Terminal(tmp_path, seconds=SECONDS_MAX) as terminal:
+    with Terminal(tmp_path) as terminal:
         now = played(page, terminal.answer)
     if rewrite:
         PAGE.write_text(now, encoding="utf-8")
