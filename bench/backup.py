@@ -266,9 +266,8 @@ def command(
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     click.echo(table(found))
     if section is not None:
-        listed = "\n".join(f"- {name}: {value}" for name, value in machine.facts().items())
         argv = f"python -m bench.backup --partitions {partitions} --seconds {seconds:g}"
-        section.write(f"`{argv}`\n\n{listed}\n\n{table(found)}\n")
+        section.write_run(argv, machine.facts(), table(found))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from admin.tools.kafka_runtime import Runtime, Unavailable, find_runtime
 from admin.tools.local_plan import LocalError, Wanted, settle
 from bench import machine
 from bench.faults import RunFailed
-from bench.figures import described, table
+from bench.figures import table
 from bench.options import document_option, folder_option, only_option, workplace
 from bench.report import Section
 from bench.rival_processes import RivalCluster
@@ -110,7 +110,7 @@ def command(rounds: int, only: tuple[str, ...], folder: Path | None, document: P
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     click.echo(table(values))
     if section is not None:
-        section.write(described(str(options), known, values))
+        section.write_run(str(options), known, table(values))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from bench.faults import RunFailed
 from bench.isr_connection import check_patching
 from bench.options import document_option, folder_option, only_option, side_option, workplace
 from bench.peers import downloads
-from bench.peers.figures import KAFKA, SIDES, described, table
+from bench.peers.figures import KAFKA, SIDES, absences, table
 from bench.peers.steps import STEPS, RunOptions
 from bench.report import Section
 from bench.rivals import version_of
@@ -118,7 +118,7 @@ def command(
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     click.echo(table(values, left_out))
     if section is not None:
-        section.write(described(str(run), known, table(values, left_out), left_out))
+        section.write_run(str(run), {**known, **absences(left_out)}, table(values, left_out))
 
 
 if __name__ == "__main__":

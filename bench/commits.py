@@ -27,7 +27,7 @@ from bench.faults import RunFailed
 from bench.isr_connection import Claim, IsrConnection, check_patching
 from bench.load import Load
 from bench.options import document_option, folder_option, workplace
-from bench.report import Processes, Row, Section, described, table
+from bench.report import Processes, Row, Section, table
 from quorum.transport.address import Address
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 
@@ -166,7 +166,7 @@ def command(
     if section is None:
         click.echo(table(rows))
     else:
-        section.write(described(str(options), facts, rows))
+        section.write_run(str(options), facts, table(rows))
 
 
 if __name__ == "__main__":

@@ -136,12 +136,6 @@ def met(figure: Figure, ours: Samples, kafkas: Samples) -> str:
     return "must" if figure.must.is_met(ours.median, kafkas.median) else "no"
 
 
-def described(command: str, facts: Mapping[str, str], measured: Measured) -> str:
-    """The text that a run writes into the document."""
-    listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
-    return f"`{command}`\n\n{listed}\n\n{table(measured)}\n"
-
-
 def _ratio(ours: Samples, kafkas: Samples) -> str:
     if not ours.values or not kafkas.values or not kafkas.median:
         return "–"

@@ -77,12 +77,6 @@ async def _start(parts: AsyncExitStack, path: Path, *ports: int) -> int:
     return int(said)
 
 
-def described(command: str, facts: dict[str, str], per_second: float) -> str:
-    """The text that a run writes into the document."""
-    lines = [f"`{command}`", "", *(f"- {name}: {fact}" for name, fact in facts.items()), ""]
-    return "\n".join([*lines, f"{per_second:,.0f} a second, {1e6 / per_second:,.0f} µs each.", ""])
-
-
 @click.command()
 @click.option("--seconds", type=click.FloatRange(0.1, 600), default=3, show_default=True)
 @folder_option
@@ -99,10 +93,11 @@ def command(seconds: float, folder: Path | None, document: Path | None) -> None:
     disk = f"{p50_ms:.2f} ms median, {p99_ms:.2f} ms p99, before the load"
     facts = {**machine.facts(), "fdatasync of 250 bytes": disk}
     facts.pop("Hot modules")
+    found = f"{per_second:,.0f} a second, {1e6 / per_second:,.0f} µs each."
     if section is None:
-        click.echo(f"{per_second:,.0f} a second, {1e6 / per_second:,.0f} µs each")
+        click.echo(found)
     else:
-        section.write(described(f"python -m bench.floor --seconds {seconds:g}", facts, per_second))
+        section.write_run(f"python -m bench.floor --seconds {seconds:g}", facts, found)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ The month: ten nodes with `--commits` commits each, spread over 30 days, are arc
 logs deleted. The report is made by the command, from its start until it has written the page.
 """
 
-import os
 import random
 import shutil
 import statistics
@@ -160,7 +159,7 @@ def command(times: int, commits: int, folder: Path | None, document: Path | None
     """Measure the archive: its delay, and a report of a month."""
     try:
         section = None if document is None else Section(document, SECTION)
-        load = os.getloadavg()[0]
+        load = machine.load()
         with tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as place:
             for name in ("delay", "month"):
                 (Path(place) / name).mkdir()
@@ -170,10 +169,8 @@ def command(times: int, commits: int, folder: Path | None, document: Path | None
         raise click.ClickException(str(failure)) from None
     click.echo(figures)
     if section is not None:
-        facts = {**machine.facts(), "Load before": f"{load:.1f} processes wanted a core"}
-        listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
-        said = f"`python -m bench.lag_archive --times {times} --commits {commits}`"
-        section.write(f"{said}\n\n{listed}\n\n{figures}\n")
+        argv = f"python -m bench.lag_archive --times {times} --commits {commits}"
+        section.write_run(argv, {**machine.facts(), **load}, figures)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ cost of a report, and of each replica, is in both. Three replicas are the voters
 of a read is measured with as many segments as a year of 1,000 nodes has; they are empty.
 """
 
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -132,6 +131,7 @@ def command(commits: int, folder: Path | None, document: Path | None) -> None:
     """Measure lag reports on many replicas, and the planning of a large read."""
     try:
         machine.check()
+        load = machine.load()
         section = None if document is None else Section(document, SECTION)
         with tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as place:
             found = run(Path(place), commits)
@@ -139,9 +139,8 @@ def command(commits: int, folder: Path | None, document: Path | None) -> None:
         raise click.ClickException(str(failure)) from None
     click.echo(found)
     if section is not None:
-        facts = {**machine.facts(), "Load before": f"{os.getloadavg()[0]:.1f}"}
-        listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
-        section.write(f"`python -m bench.lag_many --commits {commits}`\n\n{listed}\n\n{found}\n")
+        argv = f"python -m bench.lag_many --commits {commits}"
+        section.write_run(argv, {**machine.facts(), **load}, found)
 
 
 if __name__ == "__main__":

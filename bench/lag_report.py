@@ -216,6 +216,7 @@ def command(
         return
     try:
         machine.check()
+        load = machine.load()
         section = None if document is None else Section(document, SECTION)
         with tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as place:
             found = run(Path(place), commits)
@@ -223,9 +224,8 @@ def command(
         raise click.ClickException(str(failure)) from None
     click.echo(found)
     if section is not None:
-        facts = {**machine.facts(), "Load before": f"{os.getloadavg()[0]:.1f}"}
-        listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
-        section.write(f"`python -m bench.lag_report --commits {commits}`\n\n{listed}\n\n{found}\n")
+        argv = f"python -m bench.lag_report --commits {commits}"
+        section.write_run(argv, {**machine.facts(), **load}, found)
 
 
 if __name__ == "__main__":

@@ -213,6 +213,7 @@ def command(
     megabytes: int, count: int, with_spark: bool, folder: Path | None, document: Path | None
 ) -> None:
     """Measure the speed of reading logs as tables."""
+    load = machine.load()
     try:
         section = None if document is None else Section(document, SECTION)
     except RunFailed as failure:
@@ -221,11 +222,8 @@ def command(
         table = run(Path(place), megabytes, count, with_spark=with_spark)
     click.echo(table)
     if section is not None:
-        busy = os.getloadavg()[0]
-        facts = {**machine.facts(), "Load before": f"{busy:.1f} processes wanted a core"}
-        listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
         argv = f"python -m bench.lag_scan --megabytes {megabytes} --records {count}"
-        section.write(f"`{argv}`\n\n{listed}\n\n{table}\n")
+        section.write_run(argv, {**machine.facts(), **load}, table)
 
 
 if __name__ == "__main__":

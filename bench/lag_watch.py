@@ -8,7 +8,6 @@ depend on the command's polling. The measurement of an append ends when the comm
 table that shows it in all three rows.
 """
 
-import os
 import random
 import statistics
 import subprocess
@@ -134,17 +133,16 @@ def command(times: int, folder: Path | None, document: Path | None) -> None:
     """Measure the time until `metaquorum lag watch` shows an append."""
     try:
         section = None if document is None else Section(document, SECTION)
-        load = os.getloadavg()[0]
+        load = machine.load()
         with tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as place:
             figures = table(*measured(Path(place), times))
     except RunFailed as failure:
         raise click.ClickException(str(failure)) from None
     click.echo(figures)
     if section is not None:
-        busy = f"{load:.1f} processes wanted a core"
-        facts = {**machine.facts(), "Load before": busy}
-        listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
-        section.write(f"`python -m bench.lag_watch --times {times}`\n\n{listed}\n\n{figures}\n")
+        section.write_run(
+            f"python -m bench.lag_watch --times {times}", {**machine.facts(), **load}, figures
+        )
 
 
 if __name__ == "__main__":

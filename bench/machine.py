@@ -80,6 +80,11 @@ def facts() -> dict[str, str]:
     }
 
 
+def load() -> dict[str, str]:
+    """The fact of how busy the machine is before a run: processes that want a core, of a minute."""
+    return {"Load before": f"{os.getloadavg()[0]:.1f} processes wanted a core"}
+
+
 def is_compiled() -> bool:
     """True if this process and its children run the modules of `make compiled`."""
     return not str(node.__file__).endswith(".py")

@@ -172,9 +172,8 @@ def command(partitions: int, brokers: int, folder: Path | None, document: Path |
         raise click.ClickException(str(failure)) from None
     click.echo(table(found))
     if section is not None:
-        listed = "\n".join(f"- {name}: {each}" for name, each in machine.facts().items())
         argv = f"python -m bench.metrics_scrape --partitions {partitions} --brokers {brokers}"
-        section.write(f"`{argv}`\n\n{listed}\n\n{table(found)}\n")
+        section.write_run(argv, machine.facts(), table(found))
 
 
 if __name__ == "__main__":

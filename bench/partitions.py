@@ -19,7 +19,7 @@ from bench.isr_connection import check_patching
 from bench.options import document_option, folder_option, only_option, side_option, workplace
 from bench.partition_figures import FIGURES, SIDES
 from bench.partition_steps import BROKER_IDS, STEPS, RunOptions
-from bench.peers.figures import KAFKA, described, table
+from bench.peers.figures import KAFKA, absences, table
 from bench.report import Section
 from bench.turns import measured, rounds_option, seconds_option
 
@@ -88,7 +88,7 @@ def command(
     shown = table(values, left_out, figures=FIGURES, sides=SIDES, compared=(KAFKA,))
     click.echo(shown)
     if section is not None:
-        section.write(described(str(run), known, shown, left_out))
+        section.write_run(str(run), {**known, **absences(left_out)}, shown)
 
 
 if __name__ == "__main__":

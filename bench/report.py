@@ -114,12 +114,6 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def described(command: str, facts: Mapping[str, str], rows: Sequence[Row]) -> str:
-    """The text that a run writes into the document."""
-    listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
-    return f"`{command}`\n\n{listed}\n\n{table(rows)}\n"
-
-
 class Section:
     """The part of a document between `<!-- name -->` and `<!-- /name -->`."""
 
@@ -133,6 +127,11 @@ class Section:
                 f"{path} must have the lines {self._opening.strip()} and {self._closing.strip()}, "
                 "each once"
             )
+
+    def write_run(self, command: str, facts: Mapping[str, str], shown: str) -> None:
+        """Replace the content of the section with a run: its command, the machine, the figures."""
+        listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
+        self.write(f"`{command}`\n\n{listed}\n\n{shown}\n")
 
     def write(self, text: str) -> None:
         """Replace the content of the section with `text`."""

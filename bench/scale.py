@@ -312,9 +312,8 @@ def command(
         raise click.ClickException(str(failure)) from None
     click.echo(table(found))
     if section is not None:
-        listed = "\n".join(f"- {name}: {value}" for name, value in machine.facts().items())
         argv = f"python -m bench.scale --partitions {partitions} --brokers {brokers}"
-        section.write(f"`{argv}`\n\n{listed}\n\n{table(found)}\n")
+        section.write_run(argv, machine.facts(), table(found))
 
 
 if __name__ == "__main__":

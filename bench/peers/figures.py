@@ -180,13 +180,9 @@ def met(figure: Figure, samples: Mapping[str, Sequence[float]]) -> str:
     return "must" if figure.must.is_met(figure.of(ours), others, large=figure.large) else "no"
 
 
-def described(
-    command: str, facts: Mapping[str, str], shown: str, left_out: Mapping[str, str]
-) -> str:
-    """The text that a run writes into the document; `left_out` has the reason for each side."""
-    noted = {**facts, **{f"{side} is left out": why for side, why in left_out.items()}}
-    listed = "\n".join(f"- {name}: {value}" for name, value in noted.items())
-    return f"`{command}`\n\n{listed}\n\n{shown}\n"
+def absences(left_out: Mapping[str, str]) -> dict[str, str]:
+    """The facts of a run about the sides that were not measured; `left_out` has the reasons."""
+    return {f"{side} is left out": why for side, why in left_out.items()}
 
 
 def _ratio(figure: Figure, samples: Mapping[str, Sequence[float]], other: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.figures import FIGURES, NONE_MS, Bound, Figure, Samples, described, met, table
+from bench.figures import FIGURES, NONE_MS, Bound, Figure, Samples, met, table
 from bench.rivals import Side
 from bench.rounds import STEPS
 from bench.silence import longest_silence
@@ -44,13 +44,6 @@ def test_the_table_shows_medians_extremes_and_the_ratio() -> None:
 def test_a_figure_that_only_one_side_has_is_told_without_a_ratio() -> None:
     line = table({Side.OURS: {"idle": [1.0]}, Side.KAFKAS: {}}).splitlines()[-1]
     assert "| 1 (1–1) | – | – |" in line
-
-
-def test_the_written_section_names_command_and_machine_before_the_table() -> None:
-    measured = {Side.OURS: {"idle": [1.0]}, Side.KAFKAS: {"idle": [2.0]}}
-    text = described("python -m x", {"Cores": "2"}, measured)
-    assert text.startswith("`python -m x`\n\n- Cores: 2\n\n| what |")
-    assert text.endswith("|\n")
 
 
 def test_every_figure_that_must_be_reached_has_a_step_of_its_name() -> None:

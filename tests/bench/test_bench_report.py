@@ -7,7 +7,7 @@ import pytest
 
 from bench.faults import RunFailed
 from bench.machine import percentile
-from bench.report import Row, Section, described, table
+from bench.report import Row, Section, table
 
 
 def row(*, leader: float = 0.2, client: float = 0.1, others: float = 0.0) -> Row:
@@ -53,10 +53,10 @@ def test_the_section_of_a_document_is_replaced_and_nothing_else(tmp_path: Path) 
     document = tmp_path / "figures.md"
     document.write_text("before\n<!-- x -->\nold\n<!-- /x -->\nafter\n", encoding="utf-8")
     section = Section(document, "x")
-    for text in ("first", described("make bench", {"Cores": "2"}, [row()])):
-        section.write(text)
+    section.write("first")
+    section.write_run("make bench", {"Cores": "2"}, table([row()]))
     written = document.read_text(encoding="utf-8")
-    assert written.startswith("before\n<!-- x -->\n\n`make bench`\n\n- Cores: 2\n")
+    assert written.startswith("before\n<!-- x -->\n\n`make bench`\n\n- Cores: 2\n\n| outstanding |")
     assert written.endswith("\n<!-- /x -->\nafter\n")
     assert "old" not in written
     assert "first" not in written

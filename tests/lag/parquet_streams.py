@@ -61,8 +61,13 @@ def _uncommitted(out: Path) -> list[str]:
 def killed_underway(logs: Path, place: Path, *, table: str, batch: int) -> None:
     """Begin a query in a process of its own, and have it and its Java killed while it writes this
     batch."""
+    run_until_killed(__name__, logs, place, table, str(batch))
+
+
+def run_until_killed(module: str, *arguments: str | Path) -> None:
+    """Run a module that kills itself, and the Java that it started, in a process of its own."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.lag.parquet_streams", logs, place, table, str(batch)],
+        [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,

@@ -2,15 +2,13 @@
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any, Final
 
 from tests.lag.archive.archiving import NOW_MS
-from tests.lag.parquet_streams import FOR_EVER_MS, LOOK_SECONDS, LOOKS_MAX, SECONDS_MAX
-from tests.support.tree import ROOT
+from tests.lag.parquet_streams import FOR_EVER_MS, LOOK_SECONDS, LOOKS_MAX, run_until_killed
 
 UNDERWAY: Final = "underway"
 """While a part is being written."""
@@ -20,22 +18,7 @@ WRITTEN: Final = "written"
 
 def killed(logs: Path, place: Path, moment: str, part: int) -> None:
     """Archive in a process of its own, until it is killed with the part of this number."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", __name__, logs, place, moment, str(part)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        said, _ = process.communicate(timeout=SECONDS_MAX)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        raise
-    assert process.returncode == -signal.SIGKILL, said.decode()
+    run_until_killed(__name__, logs, place, moment, str(part))
 
 
 def _kill() -> None:
