@@ -15,12 +15,12 @@ from admin.http.limits import HttpLimits
 from admin.properties import InvalidProperties, read_properties
 from admin.scrubber import Scrubber
 from admin.security_settings import SecuritySettings, client_security, listener_security
+from admin.setting_kinds import Role
 from admin.settings import (
     BY_ENVIRONMENT,
     ENVIRONMENT_PREFIX,
     SETTINGS,
     InvalidSetting,
-    Role,
     Setting,
     of_listener,
     setting_named,

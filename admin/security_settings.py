@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from admin.jaas import InvalidJaas, LoginModule, parse_jaas
-from admin.settings import InvalidSetting, Migration, of_listener
+from admin.setting_kinds import Migration
+from admin.settings import InvalidSetting, of_listener
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.transport.security.credentials import LateCredentials
 from quorum.transport.security.mechanisms import OAUTHBEARER, ClientMechanism, ServerMechanism

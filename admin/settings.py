@@ -1,366 +1,37 @@
 """Every setting of a node in one table: name, meaning, kind of value, default, bounds, roles.
 
 Files, environment and flags are parsed by the table, and the documentation is made from it
-(`as_markdown`). Names and defaults are Kafka's wherever Kafka has the setting. A parser raises
-`ValueError`, which says what is wrong and what is right. Nothing here does I/O.
+(`as_markdown`). Names and defaults are Kafka's wherever Kafka has the setting. Nothing here does
+I/O.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from enum import StrEnum
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from admin import setting_kinds as kinds
 from admin.http.limits import HttpLimits
-from admin.units import parse_duration_ms, parse_size_bytes, whole_number
+from admin.setting_kinds import NODE_ID_MAX, SASL_MECHANISMS, Kind, Role
 from broker import limits as broker_limits
-from quorum import log_levels
 from quorum.core.limits import (
     BATCH_BYTES_MAX,
     FETCH_WAIT_MS_MAX,
     SEGMENT_BYTES_MAX,
-    VOTERS_MAX,
     Timeouts,
 )
-from quorum.core.vocabulary import ReplicaId
-from quorum.discovery.address_book import BOOTSTRAP_SERVERS_MAX
-from quorum.log.meta_properties import uuid_from_text
-from quorum.process_log import LogFormat
 from quorum.snapshotting import SnapshotLimits
-from quorum.transport.address import Address, parse_address, parse_addresses
 from quorum.transport.limits import CONNECTIONS_PER_ADDRESS_MAX
-from quorum.transport.security.principal_mapping import parse_rules
-from quorum.transport.security.protocols import SecurityProtocol
 from quorum.transport.security.sasl_server import FAILURE_DELAY_MS, RECEIVE_BYTES_MAX
-from quorum.transport.security.secret import Secret
-from quorum.transport.security.tls import VERSIONS, ClientAuth
 from quorum.transport.security.token_hmacs import DelegationTokenConfig
-from statemachine.features.features import level_of_release
 from statemachine.limits import (
     METADATA_VERSION_MAX,
-    METADATA_VERSION_MIN,
     MUTATION_WINDOW_NUM,
     MUTATION_WINDOW_SIZE_SECONDS,
     NO_OP_INTERVAL_MS,
 )
 from statemachine.near_name import near_name
-from statemachine.security.authorization import STANDARD_AUTHORIZER
-
-NODE_ID_MAX: Final = 2**31 - 1
-
-SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-
-_LISTENER_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-
-
-class NamedAddress(NamedTuple):
-    """An entry of `listeners`; the name is empty if only the address was written."""
-
-    name: str
-    address: Address
-
-    def __str__(self) -> str:
-        return f"{self.name}://{self.address}" if self.name else str(self.address)
-
-
-class Role(StrEnum):
-    """The role of a node. One process has one role."""
-
-    CONTROLLER = "controller"
-    BROKER = "broker"
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of value: its name in the documentation, its parser, and the bounds of its numbers."""
-
-    name: str
-    parse: Callable[[str], Any]
-    unit: str = ""
-    lowest: int | None = None
-    highest: int | None = None
-    is_secret: bool = False
-    """True if its values must not be shown."""
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text, 10)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a whole number") from None
-
-
-def _text(text: str) -> str:
-    if not text:
-        raise ValueError("it is empty; leave the setting out instead")
-    return text
-
-
-def _path(text: str) -> Path:
-    return Path(_text(text)).expanduser()
-
-
-def _role(text: str) -> Role:
-    try:
-        return Role(text)
-    except ValueError:
-        raise ValueError(
-            f"{text!r} is not a role; write controller or broker, a node is one of them"
-        ) from None
-
-
-def _cluster_id(text: str) -> str:
-    try:
-        uuid_from_text(text)
-    except ValueError:
-        raise ValueError(
-            f"{text!r} is not a cluster id: 22 letters, digits, - and _ (a uuid)"
-        ) from None
-    return text
-
-
-def _listeners(text: str) -> tuple[NamedAddress, ...]:
-    found = tuple(_listener(part.strip()) for part in text.split(","))
-    for place, one in enumerate(found):
-        for other in found[:place]:
-            if one.name == other.name:
-                raise ValueError(f"two listeners are called {one.name or 'nothing'}")
-            if one.address == other.address and one.address.port:
-                raise ValueError(f"{one.address} is listed twice")
-    return found
-
-
-def _listener(text: str) -> NamedAddress:
-    name, separator, address = text.rpartition("://")
-    if separator and not _LISTENER_NAME.fullmatch(name):
-        raise ValueError(f"{text!r} is not host:port or NAME://host:port")
-    return NamedAddress(name.upper(), parse_address(address))
-
-
-def _address(text: str) -> Address:
-    if "," in text:
-        raise ValueError(f"{text!r} is a list; write one host:port")
-    return _listener(text).address
-
-
-def _name(text: str) -> str:
-    if not _LISTENER_NAME.fullmatch(text):
-        raise ValueError(f"{text!r} is not a listener's name: letters, digits, - and _")
-    return text.upper()
-
-
-def _names(text: str) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not found:
-        raise ValueError("it is empty; leave the setting out instead")
-    return found
-
-
-def _listener_names(text: str) -> tuple[str, ...]:
-    return tuple(map(_name, _names(text)))
-
-
-def _names_or_none(text: str) -> tuple[str, ...]:
-    return _names(text) if text.strip() else ()
-
-
-def _protocol(text: str) -> SecurityProtocol:
-    try:
-        return SecurityProtocol[text.upper()]
-    except KeyError:
-        known = ", ".join(each.name for each in SecurityProtocol)
-        raise ValueError(f"{text!r} is not a security protocol; there are {known}") from None
-
-
-def _protocol_map(text: str) -> Mapping[str, SecurityProtocol]:
-    found: dict[str, SecurityProtocol] = {}
-    for part in _names(text):
-        name, separator, protocol = part.partition(":")
-        if not separator:
-            raise ValueError(f"{part!r} is not NAME:PROTOCOL")
-        if _name(name) in found:
-            raise ValueError(f"{name} is mapped twice")
-        found[_name(name)] = _protocol(protocol)
-    return MappingProxyType(found)
-
-
-def _store_type(text: str) -> str:
-    if text.upper() != "PEM":
-        raise ValueError(f"{text!r} is not supported; convert it to PEM")
-    return "PEM"
-
-
-def _client_auth(text: str) -> ClientAuth:
-    try:
-        return ClientAuth(text.lower())
-    except ValueError:
-        raise ValueError(f"{text!r} is neither required, requested nor none") from None
-
-
-def _tls_versions(text: str) -> tuple[str, ...]:
-    found = _names(text)
-    for each in found:
-        if each not in VERSIONS:
-            raise ValueError(f"{each!r} is not supported; there are {', '.join(VERSIONS)}")
-    return found
-
-
-def _endpoint_identification(text: str) -> bool:
-    if text.lower() not in ("", "https"):
-        raise ValueError(f"{text!r} is neither https nor empty")
-    return bool(text)
-
-
-def _mechanism(text: str) -> str:
-    if text.upper() not in SASL_MECHANISMS:
-        known = ", ".join(SASL_MECHANISMS)
-        raise ValueError(f"{text!r} is not supported; there are {known}")
-    return text.upper()
-
-
-def _mechanisms(text: str) -> tuple[str, ...]:
-    return tuple(map(_mechanism, _names(text)))
-
-
-def addressed_voters(text: str) -> Mapping[ReplicaId, Address]:
-    """The voters of a list in which each has its address; raises `ValueError`."""
-    found = {}
-    for voter, address in _voters(text).items():
-        if address is None:
-            raise ValueError(f"'{voter}' is not id@host:port, like {voter}@127.0.0.1:9093")
-        found[voter] = address
-    return MappingProxyType(found)
-
-
-def _voters(text: str) -> Mapping[ReplicaId, Address | None]:
-    found: dict[ReplicaId, Address | None] = {}
-    for part in (part.strip() for part in text.split(",")):
-        number, separator, address = part.partition("@")
-        id = whole_number(number, NODE_ID_MAX)
-        if id is None:
-            raise ValueError(f"{part!r} is neither id nor id@host:port, like 1@127.0.0.1:9093")
-        voter = ReplicaId(id)
-        listener = parse_address(address) if separator else None
-        if voter in found:
-            raise ValueError(f"voter {voter} is named twice")
-        if listener is not None and listener in found.values():
-            raise ValueError(f"{listener} is the address of two voters")
-        found[voter] = listener
-    if len(found) > VOTERS_MAX:
-        raise ValueError(f"{len(found)} voters are named, at most {VOTERS_MAX} are allowed")
-    return MappingProxyType(found)
-
-
-def _servers(text: str) -> tuple[Address, ...]:
-    found = parse_addresses(text)
-    if len(found) > BOOTSTRAP_SERVERS_MAX:
-        raise ValueError(f"{len(found)} servers, at most {BOOTSTRAP_SERVERS_MAX} are allowed")
-    return found
-
-
-def _hosts(text: str) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in text.split(","))
-    for host in found:
-        if not host or any(character in "/@ *" for character in host) or ":" in host.strip("[]"):
-            raise ValueError(f"{host!r} is not a host, like mq.example.com; leave out the port")
-    return tuple(host.strip("[]") for host in found)
-
-
-def _boolean(text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise ValueError(f"{text!r} is neither true nor false")
-    return text.strip().lower() == "true"
-
-
-def _authorizer(text: str) -> bool:
-    """Return True if there is an authorizer."""
-    if text.strip() not in ("", STANDARD_AUTHORIZER):
-        raise ValueError(f"{text!r} is not an authorizer here; there is {STANDARD_AUTHORIZER}")
-    return bool(text.strip())
-
-
-def _principals(text: str) -> frozenset[str]:
-    found = frozenset(part.strip() for part in text.split(";") if part.strip())
-    for each in found:
-        kind, _, name = each.partition(":")
-        if not kind or not name:
-            raise ValueError(f"{each!r} is not a principal, like User:admin")
-    return found
-
-
-class Migration(StrEnum):
-    """The steps from PLAINTEXT to a protocol with TLS, at one port and without a stop."""
-
-    PREPARE = "prepare"
-    SWITCH = "switch"
-
-
-def _migration(text: str) -> Migration:
-    try:
-        return Migration(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is neither prepare nor switch") from None
-
-
-def _log_format(text: str) -> LogFormat:
-    try:
-        return LogFormat(text.lower())
-    except ValueError:
-        raise ValueError(f"{text!r} is neither {' nor '.join(LogFormat)}") from None
-
-
-def _log_levels(text: str) -> Mapping[str, int]:
-    """The levels by the names of loggers; a level alone is that of all others."""
-    found: dict[str, int] = {}
-    for part in _names(text):
-        name, _, level = part.rpartition("=")
-        if name.strip().partition(".")[0] == log_levels.AUDIT:
-            raise ValueError(f"{part}: the audit log has no level, it is always written")
-        try:
-            found[name.strip() or log_levels.ROOT] = log_levels.parse_level(level)
-        except ValueError as error:
-            raise ValueError(f"{error}; write INFO, or INFO,quorum=DEBUG") from None
-    return MappingProxyType(found)
-
-
-INTEGER: Final = Kind("integer", _integer, lowest=1)
-TEXT: Final = Kind("text", _text)
-BOOLEAN: Final = Kind("true or false", _boolean)
-AUTHORIZER: Final = Kind("class name", _authorizer)
-PRINCIPALS: Final = Kind("list of principals", _principals)
-PATH: Final = Kind("path", _path)
-ROLE: Final = Kind("role", _role)
-CLUSTER_ID: Final = Kind("uuid", _cluster_id)
-LISTENER: Final = Kind("host:port", _address)
-LISTENERS: Final = Kind("list of NAME://host:port", _listeners)
-NAME: Final = Kind("name", _name)
-NAMES: Final = Kind("list of names", _names)
-NAMES_OR_NONE: Final = Kind("list of names", _names_or_none)
-LISTENER_NAMES: Final = Kind("list of names", _listener_names)
-MIGRATION: Final = Kind("prepare or switch", _migration)
-PROTOCOL: Final = Kind(", ".join(each.name for each in SecurityProtocol), _protocol)
-PROTOCOL_MAP: Final = Kind("list of NAME:PROTOCOL", _protocol_map)
-STORE_TYPE: Final = Kind("PEM", _store_type)
-CLIENT_AUTH: Final = Kind(", ".join(each.value for each in ClientAuth), _client_auth)
-MAPPING_RULES: Final = Kind("list of rules", parse_rules)
-TLS_VERSIONS: Final = Kind("list of " + ", ".join(VERSIONS), _tls_versions)
-ENDPOINT_IDENTIFICATION: Final = Kind("https or empty", _endpoint_identification)
-MECHANISM: Final = Kind("SASL mechanism", _mechanism)
-MECHANISMS: Final = Kind("list of SASL mechanisms", _mechanisms)
-LOG_FORMAT: Final = Kind(" or ".join(LogFormat), _log_format)
-LOG_LEVELS: Final = Kind("list of LEVEL or LOGGER=LEVEL", _log_levels)
-PASSWORD: Final = Kind("password", lambda text: Secret(_text(text)), is_secret=True)
-METADATA_VERSION: Final = Kind(
-    f"{METADATA_VERSION_MIN} to {METADATA_VERSION_MAX}, or a release", level_of_release
-)
-VOTERS: Final = Kind("list of id or id@host:port", _voters)
-SERVERS: Final = Kind("host:port list", _servers)
-DURATION: Final = Kind("duration", parse_duration_ms, "ms", 1, 3_600_000)
-DURATION_OR_NONE: Final = Kind("duration", parse_duration_ms, "ms", 0, 365 * 24 * 3_600_000)
-HOSTS: Final = Kind("list of hosts", _hosts)
-SIZE: Final = Kind("size", parse_size_bytes, "bytes", lowest=1)
 
 AGE_MS_MAX: Final = 10 * 365 * 24 * 3_600_000
 RETENTION_BYTES_MAX: Final = 1 << 40
@@ -449,13 +120,13 @@ _ROWS: Final = (
     # --- who and where ---------------------------------------------------------------------
     Setting(
         "process.roles",
-        ROLE,
+        kinds.ROLE,
         "The role of this node: controller or broker.",
         required=True,
     ),
     Setting(
         "node.id",
-        INTEGER,
+        kinds.INTEGER,
         "The id of this node. Controllers and brokers share one range of ids.",
         required=True,
         lowest=0,
@@ -463,53 +134,53 @@ _ROWS: Final = (
     ),
     Setting(
         "cluster.id",
-        CLUSTER_ID,
+        kinds.CLUSTER_ID,
         "The id of the cluster. Without it the first leader makes one, and every other node takes "
         "the one that it learns. Required for the voters of a new cluster below metadata.version "
         "21.",
     ),
     Setting(
         "listeners",
-        LISTENERS,
+        kinds.LISTENERS,
         "The addresses of the Kafka listeners, `NAME://host:port,...`; of a single one also "
         "`host:port`, which is called CONTROLLER or PLAINTEXT.",
         required=True,
     ),
     Setting(
         "advertised.listeners",
-        LISTENERS,
+        kinds.LISTENERS,
         "The addresses for clients and other nodes, where they differ from `listeners`.",
     ),
     Setting(
         "log.format",
-        LOG_FORMAT,
+        kinds.LOG_FORMAT,
         "The form of the log on stderr: lines of text, or one JSON object a line "
         "(`docs/logging.md`).",
         default="text",
     ),
     Setting(
         "log.levels",
-        LOG_LEVELS,
+        kinds.LOG_LEVELS,
         "The levels of the log at the start: one for all loggers, and others by name, like "
         "`INFO,quorum=DEBUG`. The levels are TRACE, DEBUG, INFO, WARN, ERROR and FATAL.",
         default="INFO",
     ),
     Setting(
         "http.listener",
-        LISTENER,
+        kinds.LISTENER,
         "The address of the HTTP listener. A controller serves everything there, a broker probes "
         "and metrics (`docs/metrics.md`). Without it there is none.",
     ),
     Setting(
         "http.connections.max",
-        INTEGER,
+        kinds.INTEGER,
         "The maximum of open HTTP connections; further ones are closed.",
         default=_HTTP.connections_max,
         highest=CONNECTIONS_MAX,
     ),
     Setting(
         "http.connections.max.per.ip",
-        INTEGER,
+        kinds.INTEGER,
         "The maximum of open HTTP connections of one address; a /64 network of IPv6 is one. Raise "
         "it where all requests come from one proxy.",
         default=_HTTP.connections_max_per_ip,
@@ -517,7 +188,7 @@ _ROWS: Final = (
     ),
     Setting(
         "http.streams.max",
-        INTEGER,
+        kinds.INTEGER,
         "The maximum of event streams, which are not among those connections; a further one is "
         "refused (503).",
         default=_HTTP.streams_max,
@@ -526,7 +197,7 @@ _ROWS: Final = (
     ),
     Setting(
         "http.streams.max.per.ip",
-        INTEGER,
+        kinds.INTEGER,
         "The same of one address.",
         default=_HTTP.streams_max_per_ip,
         highest=CONNECTIONS_MAX,
@@ -534,45 +205,45 @@ _ROWS: Final = (
     ),
     Setting(
         "http.allowed.hosts",
-        HOSTS,
+        kinds.HOSTS,
         "Further names under which clients reach the HTTP listener, such as that of a proxy. A "
         "request with another Host is answered 421.",
     ),
     Setting(
         "http.tokens.file",
-        PATH,
+        kinds.PATH,
         "The bearer tokens of the HTTP listener, written by `metaquorum http-tokens create`. With "
         "it, every request needs a token or a client certificate.",
     ),
     Setting(
         "log.dir",
-        PATH,
+        kinds.PATH,
         "The data folder of this node; created if missing.",
         required=True,
     ),
     Setting(
         "broker.rack",
-        TEXT,
+        kinds.TEXT,
         "The rack of this broker; replicas are spread over racks.",
         only=Role.BROKER,
     ),
     Setting(
         "cordoned.log.dirs",
-        TEXT,
+        kinds.TEXT,
         "The log.dir of this broker, or `*`: it gets no new replicas (KIP-1066, from "
         "metadata.version 30 on). `metaquorum configs alter` can replace it while the broker runs.",
         only=Role.BROKER,
     ),
     Setting(
         "connections.max",
-        INTEGER,
+        kinds.INTEGER,
         "The maximum of open connections; a further one replaces an idle one, or is closed.",
         default=broker_limits.CONNECTIONS_MAX,
         highest=CONNECTIONS_MAX,
     ),
     Setting(
         "max.connections.per.ip",
-        INTEGER,
+        kinds.INTEGER,
         "The maximum of open connections of one address; a /64 network of IPv6 is one.",
         default=CONNECTIONS_PER_ADDRESS_MAX,
         highest=CONNECTIONS_MAX,
@@ -580,33 +251,33 @@ _ROWS: Final = (
     # --- listeners ---------------------------------------------------------------------------
     Setting(
         "listener.security.protocol.map",
-        PROTOCOL_MAP,
+        kinds.PROTOCOL_MAP,
         "The security protocol of each listener name, `NAME:PROTOCOL,...`. Without it, a name that "
         "is a protocol stands for itself, and the controllers' listener is PLAINTEXT.",
     ),
     Setting(
         "controller.listener.names",
-        LISTENER_NAMES,
+        kinds.LISTENER_NAMES,
         "The names of the listeners of controllers. The first is the one that controllers and "
         "brokers connect to; a broker takes its protocol from the map.",
     ),
     Setting(
         "inter.broker.listener.name",
-        NAME,
+        kinds.NAME,
         "The name of the listener that brokers use among themselves. Without it, that whose "
         "protocol is security.inter.broker.protocol.",
         only=Role.BROKER,
     ),
     Setting(
         "security.inter.broker.protocol",
-        PROTOCOL,
+        kinds.PROTOCOL,
         "The security protocol of connections between brokers; not together with "
         "inter.broker.listener.name.",
         only=Role.BROKER,
     ),
     Setting(
         "security.migration",
-        MIGRATION,
+        kinds.MIGRATION,
         "For the time of a migration only: a listener with TLS also serves clients without it, "
         "which are anonymous. `prepare`: this node connects to others by PLAINTEXT; `switch`: by "
         "the protocol of the listener.",
@@ -615,59 +286,59 @@ _ROWS: Final = (
     # --- TLS -----------------------------------------------------------------------------------
     Setting(
         "ssl.keystore.type",
-        STORE_TYPE,
+        kinds.STORE_TYPE,
         "The type of the key store. Only PEM is supported.",
         default="PEM",
         per_listener=True,
     ),
     Setting(
         "ssl.keystore.location",
-        PATH,
+        kinds.PATH,
         "A PEM file with the private key and the certificate chain of this node. It is loaded "
         "again when it changes.",
         per_listener=True,
     ),
     Setting(
         "ssl.keystore.certificate.chain",
-        TEXT,
+        kinds.TEXT,
         "The certificate chain of this node as PEM, instead of a file.",
         per_listener=True,
     ),
     Setting(
         "ssl.keystore.key",
-        PASSWORD,
+        kinds.PASSWORD,
         "The private key of this node as PEM (PKCS#8), instead of a file.",
         per_listener=True,
     ),
     Setting(
         "ssl.key.password",
-        PASSWORD,
+        kinds.PASSWORD,
         "The password of an encrypted private key.",
         per_listener=True,
     ),
     Setting(
         "ssl.truststore.type",
-        STORE_TYPE,
+        kinds.STORE_TYPE,
         "The type of the trust store. Only PEM is supported.",
         default="PEM",
         per_listener=True,
     ),
     Setting(
         "ssl.truststore.location",
-        PATH,
+        kinds.PATH,
         "A PEM file with the certificates of the authorities that are trusted. It is loaded again "
         "when it changes. Without it, a client trusts those of the system.",
         per_listener=True,
     ),
     Setting(
         "ssl.truststore.certificates",
-        TEXT,
+        kinds.TEXT,
         "The certificates of the trusted authorities as PEM, instead of a file.",
         per_listener=True,
     ),
     Setting(
         "ssl.client.auth",
-        CLIENT_AUTH,
+        kinds.CLIENT_AUTH,
         "Whether clients present a certificate: required, requested or none. For a SASL_SSL "
         "listener only with its `listener.name.NAME.` prefix.",
         default="none",
@@ -675,7 +346,7 @@ _ROWS: Final = (
     ),
     Setting(
         "ssl.principal.mapping.rules",
-        MAPPING_RULES,
+        kinds.MAPPING_RULES,
         "How the subject of a client's certificate becomes the name of its principal: a list of "
         "`DEFAULT` and `RULE:pattern/replacement/[LU]`, of which the first that matches counts.",
         default="DEFAULT",
@@ -683,14 +354,14 @@ _ROWS: Final = (
     ),
     Setting(
         "ssl.enabled.protocols",
-        TLS_VERSIONS,
+        kinds.TLS_VERSIONS,
         "The TLS versions that are enabled.",
         default="TLSv1.2,TLSv1.3",
         per_listener=True,
     ),
     Setting(
         "ssl.cipher.suites",
-        NAMES_OR_NONE,
+        kinds.NAMES_OR_NONE,
         "The cipher suites that are enabled; empty for OpenSSL's choice. Those of TLSv1.3 can only "
         "be enabled or left out together.",
         default="",
@@ -698,7 +369,7 @@ _ROWS: Final = (
     ),
     Setting(
         "ssl.endpoint.identification.algorithm",
-        ENDPOINT_IDENTIFICATION,
+        kinds.ENDPOINT_IDENTIFICATION,
         "How a client compares a node's certificate with the host that it connects to: `https`, or "
         "empty for not at all.",
         default="https",
@@ -707,24 +378,24 @@ _ROWS: Final = (
     # --- SASL ----------------------------------------------------------------------------------
     Setting(
         "sasl.enabled.mechanisms",
-        MECHANISMS,
+        kinds.MECHANISMS,
         "The SASL mechanisms of a listener: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.",
         per_listener=True,
     ),
     Setting(
         "sasl.mechanism.controller.protocol",
-        MECHANISM,
+        kinds.MECHANISM,
         "The SASL mechanism of connections to controllers.",
     ),
     Setting(
         "sasl.mechanism.inter.broker.protocol",
-        MECHANISM,
+        kinds.MECHANISM,
         "The SASL mechanism of connections between brokers.",
         only=Role.BROKER,
     ),
     Setting(
         "sasl.jaas.config",
-        PASSWORD,
+        kinds.PASSWORD,
         "The login module of a mechanism with its options, in Kafka's syntax; of a listener as "
         "`listener.name.NAME.MECHANISM.sasl.jaas.config`. It has the credentials for connections "
         "to other nodes, and for PLAIN the users (`user_NAME`).",
@@ -733,7 +404,7 @@ _ROWS: Final = (
     ),
     Setting(
         "connections.max.reauth.ms",
-        DURATION_OR_NONE,
+        kinds.DURATION_OR_NONE,
         "A SASL client that has not authenticated again after this long is disconnected (KIP-368); "
         "0 disables it.",
         default=0,
@@ -742,7 +413,7 @@ _ROWS: Final = (
     ),
     Setting(
         "connection.failed.authentication.delay.ms",
-        DURATION,
+        kinds.DURATION,
         "The delay before a failed authentication is answered.",
         default=FAILURE_DELAY_MS,
         lowest=0,
@@ -750,7 +421,7 @@ _ROWS: Final = (
     ),
     Setting(
         "sasl.server.max.receive.size",
-        SIZE,
+        kinds.SIZE,
         "The longest request of a client that has not authenticated, and the longest SASL message; "
         "a longer one closes the connection.",
         default=RECEIVE_BYTES_MAX,
@@ -760,14 +431,14 @@ _ROWS: Final = (
     ),
     Setting(
         "sasl.oauthbearer.jwks.endpoint.url",
-        TEXT,
+        kinds.TEXT,
         "Where the keys are that tokens of OAUTHBEARER are signed with: `file:///path`, or the "
         "`https://` or `http://` address of a JWKS.",
         per_listener=True,
     ),
     Setting(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-        DURATION,
+        kinds.DURATION,
         "The time after which the keys are fetched again.",
         default=3_600_000,
         lowest=1_000,
@@ -776,26 +447,26 @@ _ROWS: Final = (
     ),
     Setting(
         "sasl.oauthbearer.expected.audience",
-        NAMES,
+        kinds.NAMES,
         "The audiences of which a token must name one.",
         per_listener=True,
     ),
     Setting(
         "sasl.oauthbearer.expected.issuer",
-        TEXT,
+        kinds.TEXT,
         "The issuer that a token must name.",
         per_listener=True,
     ),
     Setting(
         "sasl.oauthbearer.sub.claim.name",
-        TEXT,
+        kinds.TEXT,
         "The claim of a token with the name of the principal.",
         default="sub",
         per_listener=True,
     ),
     Setting(
         "sasl.oauthbearer.clock.skew.seconds",
-        INTEGER,
+        kinds.INTEGER,
         "The difference in seconds that the clocks of this node and the issuer may have.",
         default=30,
         lowest=0,
@@ -804,7 +475,7 @@ _ROWS: Final = (
     ),
     Setting(
         "sasl.oauthbearer.token.endpoint.url",
-        TEXT,
+        kinds.TEXT,
         "Where this node gets its own token for OAUTHBEARER: `file:///path`, or the `https://` or "
         "`http://` address of a token endpoint, which gets `clientId` and `clientSecret` of "
         "sasl.jaas.config.",
@@ -813,33 +484,33 @@ _ROWS: Final = (
     # --- the quorum --------------------------------------------------------------------------
     Setting(
         "bootstrap.servers",
-        SERVERS,
+        kinds.SERVERS,
         "Nodes to ask first for the addresses of all others: any nodes of the cluster, or an "
         "address that leads to some. The nodes that they name are asked too.",
     ),
     Setting(
         "quorum.voters",
-        VOTERS,
+        kinds.VOTERS,
         "The controllers that found a cluster while the log is empty, `1,2,3` or "
         "`1@host:port,2@host:port`; afterwards the log names the voters. Any other controller "
         "observes until it is made a voter. The addresses are asked first.",
     ),
     Setting(
         "quorum.election.timeout.ms",
-        DURATION,
+        kinds.DURATION,
         "A voter without a leader stands for election after a random time between this and twice "
         "this.",
         default=_QUORUM.election_timeout_ms,
     ),
     Setting(
         "quorum.election.backoff.max.ms",
-        DURATION,
+        kinds.DURATION,
         "The maximum wait after a lost election; the wait doubles up to this.",
         default=_QUORUM.election_backoff_ms_max,
     ),
     Setting(
         "quorum.fetch.timeout.ms",
-        DURATION,
+        kinds.DURATION,
         "A follower without a successful fetch for this long stands for election; a leader "
         "without fetches of a majority for this long checks whether it still leads.",
         default=_QUORUM.fetch_timeout_ms,
@@ -847,26 +518,26 @@ _ROWS: Final = (
     ),
     Setting(
         "quorum.request.timeout.ms",
-        DURATION,
+        kinds.DURATION,
         "A request without an answer for this long fails, and its connection is closed.",
         default=_QUORUM.request_timeout_ms,
         lowest=REQUEST_TIMEOUT_MS_MIN,
     ),
     Setting(
         "quorum.retry.backoff.ms",
-        DURATION,
+        kinds.DURATION,
         "The wait before a failed request is retried; it doubles each time.",
         default=_QUORUM.retry_backoff_ms,
     ),
     Setting(
         "quorum.retry.backoff.max.ms",
-        DURATION,
+        kinds.DURATION,
         "The maximum wait before a failed request is retried.",
         default=_QUORUM.retry_backoff_ms_max,
     ),
     Setting(
         "metadata.version",
-        METADATA_VERSION,
+        kinds.METADATA_VERSION,
         "The metadata.version of a new cluster, as a number or a Kafka release: 15 is 3.7-IV0, 21 "
         "is 3.9, 30 is 4.3. It determines the levels of the other features.",
         only=Role.CONTROLLER,
@@ -874,7 +545,7 @@ _ROWS: Final = (
     ),
     Setting(
         "metadata.max.idle.interval.ms",
-        DURATION,
+        kinds.DURATION,
         "The active controller appends a NoOp record if nothing was appended for this long, so "
         "that brokers see progress; 0 disables it.",
         default=NO_OP_INTERVAL_MS,
@@ -883,14 +554,14 @@ _ROWS: Final = (
     ),
     Setting(
         "metadata.log.max.record.bytes.between.snapshots",
-        SIZE,
+        kinds.SIZE,
         "A snapshot is taken after this many bytes of the metadata log.",
         default=_SNAPSHOTS.bytes_between,
         highest=SEGMENT_BYTES_MAX,
     ),
     Setting(
         "metadata.log.max.snapshot.interval.ms",
-        DURATION,
+        kinds.DURATION,
         "A snapshot is taken at least this often if anything was committed; 0 disables it.",
         default=_SNAPSHOTS.interval_ms,
         lowest=0,
@@ -898,7 +569,7 @@ _ROWS: Final = (
     ),
     Setting(
         "metadata.max.retention.bytes",
-        SIZE,
+        kinds.SIZE,
         "The maximum size of the snapshots and the log; beyond it the oldest snapshot is deleted. "
         "Two are kept, with the log from the end of the older one.",
         default=_SNAPSHOTS.retention_bytes,
@@ -906,7 +577,7 @@ _ROWS: Final = (
     ),
     Setting(
         "metadata.max.retention.ms",
-        DURATION,
+        kinds.DURATION,
         "Snapshots of older records are deleted; two are kept.",
         default=_SNAPSHOTS.retention_ms,
         highest=AGE_MS_MAX,
@@ -914,14 +585,14 @@ _ROWS: Final = (
     # --- brokers -----------------------------------------------------------------------------
     Setting(
         "broker.session.timeout.ms",
-        DURATION,
+        kinds.DURATION,
         "A broker without a heartbeat for this long is fenced.",
         default=broker_limits.SESSION_TIMEOUT_MS,
         lowest=100,
     ),
     Setting(
         "broker.heartbeat.interval.ms",
-        DURATION,
+        kinds.DURATION,
         "The time between two heartbeats; at most half of broker.session.timeout.ms.",
         default=broker_limits.HEARTBEAT_INTERVAL_MS,
         lowest=10,
@@ -929,7 +600,7 @@ _ROWS: Final = (
     ),
     Setting(
         "replica.lag.time.max.ms",
-        DURATION,
+        kinds.DURATION,
         "A follower that has not caught up for this long leaves the ISR.",
         default=broker_limits.REPLICA_LAG_TIME_MS_MAX,
         lowest=100,
@@ -937,7 +608,7 @@ _ROWS: Final = (
     ),
     Setting(
         "replica.fetch.max.bytes",
-        SIZE,
+        kinds.SIZE,
         "The bytes of records that a replica requests of one partition in one fetch.",
         default=broker_limits.REPLICA_FETCH_BYTES_MAX,
         lowest=FETCH_BYTES_MIN,
@@ -947,24 +618,24 @@ _ROWS: Final = (
     # --- authorization -----------------------------------------------------------------------
     Setting(
         "authorizer.class.name",
-        AUTHORIZER,
+        kinds.AUTHORIZER,
         "The authorizer. Empty: everybody may do everything. The one that there is has the rules "
         "of Kafka's class of this name.",
     ),
     Setting(
         "super.users",
-        PRINCIPALS,
+        kinds.PRINCIPALS,
         "Principals that may do everything, `User:name;User:name`; those of the nodes among them.",
     ),
     Setting(
         "allow.everyone.if.no.acl.found",
-        BOOLEAN,
+        kinds.BOOLEAN,
         "Whether everybody may use a resource that no ACL names.",
         default="false",
     ),
     Setting(
         "early.start.listeners",
-        LISTENER_NAMES,
+        kinds.LISTENER_NAMES,
         "Listeners that are opened before the ACLs are loaded, for super users. By default those "
         "of `controller.listener.names`.",
         only=Role.CONTROLLER,
@@ -972,19 +643,19 @@ _ROWS: Final = (
     # --- delegation tokens -------------------------------------------------------------------
     Setting(
         "delegation.token.secret.key",
-        PASSWORD,
+        kinds.PASSWORD,
         "The key of the HMACs of delegation tokens, the same on every controller and broker. "
         "Without it the node takes no tokens.",
     ),
     Setting(
         "delegation.token.master.key",
-        PASSWORD,
+        kinds.PASSWORD,
         "The same under its name before Kafka 4.0; not together with another "
         "delegation.token.secret.key.",
     ),
     Setting(
         "delegation.token.max.lifetime.ms",
-        DURATION,
+        kinds.DURATION,
         "The maximum lifetime of a delegation token.",
         default=_TOKENS.max_lifetime_ms,
         highest=AGE_MS_MAX,
@@ -992,7 +663,7 @@ _ROWS: Final = (
     ),
     Setting(
         "delegation.token.expiry.time.ms",
-        DURATION,
+        kinds.DURATION,
         "The time for which a new or renewed delegation token is valid.",
         default=_TOKENS.renew_period_ms,
         highest=AGE_MS_MAX,
@@ -1000,7 +671,7 @@ _ROWS: Final = (
     ),
     Setting(
         "delegation.token.expiry.check.interval.ms",
-        DURATION,
+        kinds.DURATION,
         "The time between two removals of expired delegation tokens.",
         default=_TOKENS.check_interval_ms,
         highest=AGE_MS_MAX,
@@ -1009,7 +680,7 @@ _ROWS: Final = (
     # --- logs and topics ---------------------------------------------------------------------
     Setting(
         "log.segment.bytes",
-        SIZE,
+        kinds.SIZE,
         "The size at which a new log segment begins.",
         default=SEGMENT_BYTES_MAX,
         lowest=SEGMENT_BYTES_MIN,
@@ -1017,7 +688,7 @@ _ROWS: Final = (
     ),
     Setting(
         "message.max.bytes",
-        SIZE,
+        kinds.SIZE,
         "The maximum size of a producer's record batch.",
         default=broker_limits.MESSAGE_BYTES_MAX,
         lowest=1024,
@@ -1026,14 +697,14 @@ _ROWS: Final = (
     ),
     Setting(
         "num.partitions",
-        INTEGER,
+        kinds.INTEGER,
         "The default number of partitions of a new topic.",
         default=1,
         highest=PARTITIONS_MAX,
     ),
     Setting(
         "controller.quota.window.num",
-        INTEGER,
+        kinds.INTEGER,
         "The number of samples of a quota of controller mutations. Times the size of one, it is "
         "the time whose partitions a client may create or delete at once.",
         default=MUTATION_WINDOW_NUM,
@@ -1042,7 +713,7 @@ _ROWS: Final = (
     ),
     Setting(
         "controller.quota.window.size.seconds",
-        INTEGER,
+        kinds.INTEGER,
         "The size of one such sample, in seconds.",
         default=MUTATION_WINDOW_SIZE_SECONDS,
         highest=QUOTA_WINDOW_MAX,
@@ -1050,14 +721,14 @@ _ROWS: Final = (
     ),
     Setting(
         "default.replication.factor",
-        INTEGER,
+        kinds.INTEGER,
         "The default number of replicas of a new topic.",
         default=1,
         highest=REPLICATION_FACTOR_MAX,
     ),
     Setting(
         "min.insync.replicas",
-        INTEGER,
+        kinds.INTEGER,
         "The default number of in-sync replicas that a write with acks=all requires.",
         default=1,
         highest=REPLICATION_FACTOR_MAX,

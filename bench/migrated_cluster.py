@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from admin.client.admin_client import AdminError
-from admin.settings import Role
+from admin.setting_kinds import Role
 from admin.tools.kafka_runtime import Runtime
 from admin.tools.local_plan import HOST, ClusterPlan, NodePlan, Wanted, settle
 from admin.tools.local_plan import SETTINGS_FILE as OUR_SETTINGS_FILE

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from admin.settings import Role, of_listener
+from admin.setting_kinds import Role
+from admin.settings import of_listener
 from admin.tools import kafka_brokers, local_plan
 from admin.tools.kafka_runtime import BROKER, Runtime
 from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir

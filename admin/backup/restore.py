@@ -23,7 +23,8 @@ from admin.backup.verification import (
     naming,
 )
 from admin.config import WILDCARDS, Given, from_file
-from admin.settings import InvalidSetting, Role
+from admin.setting_kinds import Role
+from admin.settings import InvalidSetting
 from admin.tools.founding import (
     LOST_EPOCHS_MAX,
     NewEpoch,

@@ -80,7 +80,7 @@ def _addresses(text: str) -> "tuple[Address, ...]":
 
 
 def _addressed_voters(text: str) -> "Mapping[ReplicaId, Address]":
-    from admin.settings import addressed_voters
+    from admin.setting_kinds import addressed_voters
 
     return addressed_voters(text)
 

@@ -30,7 +30,7 @@ Source = tuple["ReplicaId | None", Path]
 
 
 def _source(text: str) -> Source:
-    from admin.settings import NODE_ID_MAX
+    from admin.setting_kinds import NODE_ID_MAX
     from admin.units import whole_number
     from quorum.core.vocabulary import ReplicaId
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from admin.properties import InvalidProperties, read_properties
 from admin.security_settings import SecuritySettings, client_security
-from admin.settings import MECHANISM, PROTOCOL, SETTINGS, InvalidSetting, Setting
+from admin.setting_kinds import MECHANISM, PROTOCOL
+from admin.settings import SETTINGS, InvalidSetting, Setting
 from admin.text_file import read_text
 from quorum.transport.address import Address, parse_addresses
 from quorum.transport.security.client_log import SilentLog

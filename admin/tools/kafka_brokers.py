@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from admin.settings import SETTINGS, Role
+from admin.setting_kinds import Role
+from admin.settings import SETTINGS
 from admin.tools.kafka_runtime import Runtime
 from admin.tools.local_plan import (
     NO_MORE,

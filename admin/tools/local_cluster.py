@@ -24,7 +24,8 @@ from admin.client.admin_client import AdminClient
 from admin.client.command_config import NO_CONFIG, ClientConfig
 from admin.faults import AdminError, Unauthenticated
 from admin.own_code import FOLDER, own_command, with_own_code
-from admin.settings import ENVIRONMENT_PREFIX, SETTINGS, Role
+from admin.setting_kinds import Role
+from admin.settings import ENVIRONMENT_PREFIX, SETTINGS
 from admin.tools import kafka_brokers
 from admin.tools.certificates import write_new
 from admin.tools.kafka_runtime import Runtime, find_runtime

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from admin.settings import SETTINGS, Role
+from admin.setting_kinds import Role
+from admin.settings import SETTINGS
 from quorum.core.vocabulary import uuid_to_text
 from quorum.log.filesystem import replace_file
 from quorum.transport.address import Address, parse_address

@@ -20,7 +20,7 @@ from admin.client.command_config import ClientConfig, load_client_config
 from admin.client.security import Acl, create_acls
 from admin.formatted import FILE_NAME
 from admin.http import tokens
-from admin.settings import Role
+from admin.setting_kinds import Role
 from admin.tools.certificates import Authority, write_authority, write_issued, write_new
 from admin.tools.local_plan import (
     HOST,

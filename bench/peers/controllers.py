@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from admin.client.admin_client import AdminClient, AdminError
 from admin.client.channels import Channels, Form, NoResponse
-from admin.settings import Role
+from admin.setting_kinds import Role
 from admin.tools.local_plan import ClusterPlan, NodePlan
 from bench.brokers import Brokers
 from bench.commits import BROKER_IDS, TOPIC

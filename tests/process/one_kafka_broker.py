@@ -10,7 +10,7 @@ from pathlib import Path
 
 from admin.client.admin_client import AdminClient
 from admin.client.producer import Producer
-from admin.settings import Role
+from admin.setting_kinds import Role
 from admin.tools import kafka_brokers
 from admin.tools.kafka_runtime import Runtime
 from admin.tools.local_plan import ClusterPlan, MoreOfNode, NodePlan, log_dir

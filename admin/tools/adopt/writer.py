@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from admin.settings import Role
+from admin.setting_kinds import Role
 from admin.tools.adopt.plan import NewController, Plan
 from admin.tools.adopt.source import AdoptError
 from admin.tools.founding import NewEpoch, copy_log, is_log, open_epoch, write_election

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from admin.settings import PRINCIPALS
+from admin.setting_kinds import PRINCIPALS
 from admin.tools.migrate.node_settings import listener_of, taken_over
 from admin.tools.migrate.planner import listed, named, spare, unprepared
 from admin.tools.migrate.state import Finding, Kind, Look, Probe, Weight

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from admin.settings import PATH, InvalidSetting, Role, of_listener, setting_named
+from admin.setting_kinds import PATH, Role
+from admin.settings import InvalidSetting, of_listener, setting_named
 from admin.tools.migrate.state import Look
 from quorum.persistent_state import LISTENER_NAME
 from quorum.transport.security.credentials import ScramMechanism

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from admin.settings import Role
+from admin.setting_kinds import Role
 from admin.tools.local_cluster import REASON_CHARACTERS_MAX, Ended, reason_of_end
 from admin.tools.local_plan import NodePlan
 from quorum.transport.address import Address
