@@ -158,7 +158,6 @@ def report(
     Exit codes: 0 success, 2 invalid input or nothing to read, 3 something could not be read (the
     report says what) or, with --check, a replica is not OK or nothing is known of it.
     """
-    from lag.archive.place import local_folders
     from lag.request import ReportRequest
     from lag.runner import make
     from lag.source.folders import folders
@@ -167,7 +166,7 @@ def report(
         raise click.UsageError("Name a LOGDIR, or an --archive.")
     with _expected_errors(if_interrupted=Exit.INTERRUPTED):
         request = ReportRequest(
-            paths=folders(logs) if archive is None else local_folders(logs),
+            paths=folders(logs),
             archive=archive,
             cluster=cluster,
             since_ms=since_ms,
@@ -291,9 +290,9 @@ def archive(
         raise BadInput("--every 0ms is too short: use 100ms or more")
     if keep_ms is not None and keep_ms < DAY_MS:
         raise BadInput("--keep is too short: use 1d or more, because whole days are removed")
-    from lag.archive.place import local_folders
     from lag.archive.stream import ArchiveRequest
     from lag.archive.stream import archive as follow
+    from lag.source.folders import folders
 
     def ready() -> None:
         write(f"{archive} has the logs up to their ends" + ("" if once else ", and follows them"))
@@ -301,7 +300,7 @@ def archive(
 
     with _expected_errors(if_interrupted=Exit.DONE):
         asked = ArchiveRequest(
-            paths=local_folders(logs),
+            paths=folders(logs),
             archive=archive,
             every_ms=every_ms,
             is_once=once,

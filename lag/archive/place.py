@@ -13,12 +13,12 @@ other whole part covers. One process writes; any number may read.
 
 import json
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lag.source.files import is_remote
-from lag.source.folders import folders
+from lag.source.files import copy, is_remote, join, parent_of
 from lag.source.invalid_input import InvalidInput
 
 if TYPE_CHECKING:
@@ -56,18 +56,10 @@ class Part(NamedTuple):
         return self.level > other.level and self.first <= other.first and other.last <= self.last
 
 
-def local_folders(paths: Sequence[str]) -> tuple[str, ...]:
-    """The folders of logs that an archive is made of, or read together with.
-
-    Raises `InvalidInput` as `folders` does, and for logs in a store: their snapshots could not be
-    kept or put back.
-    """
-    for path in filter(is_remote, paths):
-        raise InvalidInput(
-            f"{path}: an archive is made of, and read together with, logs in folders of this "
-            "machine; the archive itself may be in a store"
-        )
-    return folders(paths)
+def kept_file(folder: str, name: str) -> str:
+    """The path of one of `KEPT_FILES` of the log in this folder."""
+    above = name.removeprefix("../")
+    return join(folder if name == above else parent_of(folder), above)
 
 
 def current(parts: Iterable[Part]) -> list[Part]:
@@ -286,7 +278,11 @@ class Archive:
         """Copy a snapshot into the archive."""
         target = self.at("snapshots", *snapshot)
         beside = target.suffix(".part")
-        self._fs.copyFromLocalFile(False, True, self._java.Path(f"file:{source}"), beside)
+        with tempfile.TemporaryDirectory(prefix="metaquorum-lag-archive-") as place:
+            if is_remote(source):
+                copy(source, f"{place}/{snapshot.name}")
+                source = f"{place}/{snapshot.name}"
+            self._fs.copyFromLocalFile(False, True, self._java.Path(f"file:{source}"), beside)
         self._fs.rename(beside, target)
 
     def fetch_snapshot(self, snapshot: Snapshot, target: str) -> None:

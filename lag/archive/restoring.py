@@ -5,6 +5,7 @@ linked, and the archive supplies what is before them. So a report needs no secon
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import pyarrow as pa
 from lag.archive.merging import read_parts
 from lag.archive.place import KEPT_FILES, Archive, Replica, current
 from lag.reports.dataframes import mapped
+from lag.source.files import all_of, copy, files_of, is_remote, join, parent_of
 from lag.source.folders import LogFolder, find
 from lag.source.invalid_input import InvalidInput
 from lag.source.schemas import MARK_TRUNCATED
@@ -26,6 +28,7 @@ from quorum.log.append_times import (
     encode_header,
     index_of,
 )
+from quorum.log.meta_properties import FILE_NAME as META_NAME
 from quorum.log.segment import segment_base
 from quorum.records.batch import headers
 
@@ -45,7 +48,11 @@ class Restored:
 
     def original(self, text: str) -> str:
         """The text with the paths of the original folders."""
-        return text.replace(self.root, "")
+        return re.sub(rf"{re.escape(self.root)}(?:/(s3:|hdfs:)(?=/))?", _scheme, text)
+
+
+def _scheme(found: re.Match[str]) -> str:
+    return f"{found[1]}/" if found[1] else ""
 
 
 class Cut(NamedTuple):
@@ -90,15 +97,18 @@ def restore(
     parts = current(archive.parts())
     if not parts:
         raise InvalidInput(f"the archive {path} is empty: nothing was archived yet")
-    logs = logs or [each.folder for each in replicas if Path(each.folder).is_dir()]
+    logs = logs or [each.folder for each in replicas if _is_there(each.folder)]
     live = _live(logs, replicas, cluster)
     for log in live:
         archive.check_cluster(log.cluster_id, log.path)
     rows = read_parts(spark, archive, parts)
-    _check_room(rows, archive, bytes_max)
+    _check_room(rows, live, archive, bytes_max)
     targets = _targets(root, replicas, live, _cuts(rows))
     for log in live:
-        _link(log, _below(root, log.path))
+        try:
+            _link_or_copy(log, _below(root, log.path))
+        except OSError as error:
+            raise InvalidInput(f"{log.path} cannot be read: {error.strerror or error}") from None
     for replica in replicas:
         _write_files(replica, targets[replica.name])
     _write_rows(rows, targets)
@@ -118,8 +128,20 @@ def _live(
     return find(paths, known, cluster).folders
 
 
+def _is_there(folder: str) -> bool:
+    """True if the folder of a log exists; raises `InvalidInput` if its store does not answer."""
+    try:
+        return files_of(folder).is_folder(folder)
+    except OSError as error:
+        raise InvalidInput(
+            f"{folder}, of which the archive was made, cannot be read: {error.strerror}. Name the "
+            "logs to read together with it, if it is gone for good"
+        ) from None
+
+
 def _below(root: Path, folder: str) -> str:
-    return f"{root}{os.path.abspath(folder)}"
+    """The path of a folder below the root; that of a store has its scheme as a folder."""
+    return f"{root}{os.path.abspath('/' + folder.replace('://', ':/'))}"
 
 
 def _folders(targets: Mapping[str, Target]) -> list[str]:
@@ -151,27 +173,54 @@ def _cuts(rows: "DataFrame") -> dict[str, list[Cut]]:
     return found
 
 
-def _check_room(rows: "DataFrame", archive: Archive, bytes_max: int) -> None:
+def _check_room(
+    rows: "DataFrame", live: Sequence[LogFolder], archive: Archive, bytes_max: int
+) -> None:
     from pyspark.sql import functions as F
 
     found = rows.agg(F.sum("bytes").alias("bytes")).first()
     size = 0 if found is None else found["bytes"] or 0
+    for log in live:
+        if is_remote(log.path):
+            size += sum(each.size_bytes for each in log.segments) + sum(log.snapshot_sizes)
     if size > bytes_max:
         raise InvalidInput(
-            f"the archive {archive.path} has {size} bytes of logs, and a report may use "
-            f"{bytes_max} bytes below TMPDIR: allow more (METAQUORUM_LAG_SCRATCH_MAX=64GiB)"
+            f"the archive {archive.path} and the logs in a store have {size} bytes, and a report "
+            f"may use {bytes_max} bytes below TMPDIR: allow more (METAQUORUM_LAG_SCRATCH_MAX=64GiB)"
         )
 
 
-def _link(log: LogFolder, target: str) -> None:
-    """Link everything in the folder of a log, and the identity that may be beside it."""
+def _link_or_copy(log: LogFolder, target: str) -> None:
+    """Put everything in the folder of a log, and the identity that may be beside it, where the
+    report reads: by links, and from a store by copies."""
     os.makedirs(target, exist_ok=True)
+    if is_remote(log.path):
+        _copy(log, target)
+        return
     for name in os.listdir(log.path):
         os.symlink(os.path.join(log.path, name), os.path.join(target, name))
     beside = os.path.join(os.path.dirname(log.path), "meta.properties")
     if os.path.exists(beside):
         with suppress(FileExistsError):
             os.symlink(beside, os.path.join(os.path.dirname(target), "meta.properties"))
+
+
+def _copy(log: LogFolder, target: str) -> None:
+    wanted = {
+        join(log.path, entry.name): os.path.join(target, entry.name)
+        for entry in files_of(log.path).entries(log.path)
+        if not entry.is_folder()
+    }
+    beside = join(parent_of(log.path), META_NAME)
+    if files_of(beside).exists(beside):
+        wanted[beside] = os.path.join(os.path.dirname(target), META_NAME)
+
+    def take(path: str) -> None:
+        # It may have been deleted since, or be that of another log in the same folder.
+        with suppress(FileNotFoundError, FileExistsError):
+            copy(path, wanted[path])
+
+    all_of(take, wanted)
 
 
 def _write_files(replica: Replica, target: Target) -> None:

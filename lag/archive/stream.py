@@ -6,7 +6,6 @@ written anew after a restart, over what is there of it.
 """
 
 import json
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lag.archive.merging import Parts
-from lag.archive.place import CHECKPOINT, KEPT_FILES, Archive, Replica, Snapshot
+from lag.archive.place import CHECKPOINT, KEPT_FILES, Archive, Replica, Snapshot, kept_file
 from lag.runner import check_for_logs
 from lag.session import (
     SCRATCH_BYTES_MAX,
@@ -25,6 +24,7 @@ from lag.session import (
     spark_failures,
     spark_session,
 )
+from lag.source.files import read_by, read_file
 from lag.source.folders import LogFolder, find
 from lag.source.log_data import DAY_MS, date_of
 from quorum.log.checkpoint import read_checkpoint
@@ -178,7 +178,7 @@ class Writer:
 
     def _keep_snapshot(self, replica: str, path: str) -> None:
         try:
-            found = read_checkpoint(Path(path))
+            found = read_checkpoint(Path(path), read_by(path))
         except StorageError:
             return  # It is damaged, or was removed meanwhile.
         if not found.id.offset or found.last_timestamp_ms < 0:
@@ -200,8 +200,7 @@ class Writer:
 
 def _small_files(folder: str) -> Iterator[tuple[str, str]]:
     for name in sorted(KEPT_FILES):
-        path = Path(os.path.normpath(os.path.join(folder, name)))
         try:
-            yield name, path.read_text(encoding="utf-8")
+            yield name, read_file(kept_file(folder, name)).decode()
         except (OSError, UnicodeDecodeError):
             continue  # A log has only one of the two meta.properties.

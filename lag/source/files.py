@@ -30,6 +30,8 @@ _HADOOPS_NAMES: Final = ("s3a", "s3n")
 BLOCK_BYTES: Final = 256 * 1024
 """A smaller read of a remote file reads a whole block, because each request takes as long as the
 transfer of a block."""
+COPY_BYTES: Final = 4 * 1024 * 1024
+"""The bytes of a file that a copy has in memory."""
 CALLS_AT_ONCE: Final = 16
 """Folders are listed with so many calls at once: a call may take tens of milliseconds."""
 CALLS_ALONE: Final = 8
@@ -134,6 +136,13 @@ def read_file(path: str) -> bytes:
     """Read a small file."""
     with opened(path) as file:
         return read_up_to(file, file.size(), 0)
+
+
+def copy(path: str, target: str) -> None:
+    """Copy a file to a new one of this machine."""
+    with opened(path) as file, open(target, "xb") as copied:
+        while data := file.pread(COPY_BYTES, copied.tell()):
+            copied.write(data)
 
 
 def join(folder: str, name: str) -> str:

@@ -54,6 +54,10 @@ class S3Server:
             if path.is_file():
                 self.put(f"{key}/{path.relative_to(folder)}", path.read_bytes())
 
+    def empty(self, key: str) -> None:
+        """Remove all objects whose keys begin with this folder."""
+        self._files().delete_dir_contents(key)
+
     def _files(self) -> Any:
         from pyarrow.fs import S3FileSystem
 

@@ -13,8 +13,7 @@ pytest.importorskip("pyspark", reason="the extra spark is not installed")
 import pyarrow.parquet as pq
 
 from lag.archive.merging import joined
-from lag.archive.place import META, SCHEMA, Cut, Part, current, expired, local_folders
-from lag.source.folders import folders
+from lag.archive.place import META, SCHEMA, Cut, Part, current, expired
 from lag.source.invalid_input import InvalidInput
 from lag.source.log_data import date_of
 from tests.lag import handmade_logs
@@ -30,12 +29,6 @@ def test_a_part_replaces_those_within_its_range() -> None:
     merged = Part(1, 0, 1), Part(1, 2, 3), Part(2, 0, 3)
     assert current([*old, merged[0]]) == [merged[0], *old[2:]]
     assert current([*old, *merged]) == [merged[2], old[4]]
-
-
-def test_logs_in_a_store_are_refused_because_their_snapshots_could_not_be_kept() -> None:
-    assert local_folders(["/tmp"]) == folders(["/tmp"])
-    with pytest.raises(InvalidInput, match="s3://bucket/mq: an archive is made of"):
-        local_folders(["/tmp", "s3://bucket/mq"])
 
 
 def test_retention_keeps_the_snapshot_with_which_a_report_begins() -> None:
