@@ -22,8 +22,10 @@ LINE_SECONDS: Final = 5.0
 """The interval of its lines where there is no terminal."""
 
 
-async def wait_for(client: "AdminClient", move_id: int, *, is_begun: bool = False) -> Exit:
-    """Show the progress of a move on stderr until it has ended.
+async def wait_for(
+    client: "AdminClient", move_id: int, *, is_begun: bool = False, within_ms: int | None = None
+) -> Exit:
+    """Show the progress of a move on stderr until it has ended, or until `within_ms` is over.
 
     The wait outlives elections and outages. But if no node answers the first request, and the move
     is not known to have begun (`is_begun`), the command fails with `Unreachable`.
@@ -33,36 +35,52 @@ async def wait_for(client: "AdminClient", move_id: int, *, is_begun: bool = Fals
     from admin.capabilities.moves import DescribeMove
     from admin.client.admin_client import Unreachable
 
-    display = _Progress(is_terminal=sys.stderr.isatty(), now=asyncio.get_running_loop().time)
+    now = asyncio.get_running_loop().time
+    deadline = None if within_ms is None else now() + within_ms / 1_000
+    display = _Progress(is_terminal=sys.stderr.isatty(), now=now)
+    move: DescribedMove | None = None
+    then = (
+        f"`metaquorum moves show {move_id}` shows it, "
+        f"`metaquorum moves wait {move_id}` waits again, "
+        f"`metaquorum moves cancel {move_id}` cancels it."
+    )
     try:
-        while True:
-            try:
-                move = await client.ask(DescribeMove(move_id=move_id))
-            except Unreachable as error:
-                if not is_begun:
-                    raise
-                display.say(str(error))
-            else:
+        # The first request has the time of the client, whose error names the nodes.
+        bound = asyncio.timeout(None)
+        async with bound:
+            while move is None or not move.ended:
+                try:
+                    move = await client.ask(DescribeMove(move_id=move_id))
+                except Unreachable as error:
+                    if not is_begun:
+                        raise
+                    display.say(str(error))
+                else:
+                    if not move.ended:
+                        display.show(move)
                 is_begun = True
-                if move.ended:
-                    display.end()
-                    write(_sentence(move, f" is {move.state}"))
-                    return Exit.DONE if move.state == "completed" else Exit.FAILED
-                display.show(move)
-            await asyncio.sleep(POLL_SECONDS)
+                bound.reschedule(deadline)
+                if move is None or not move.ended:
+                    await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        assert within_ms is not None
+        display.end()
+        waits_for = "" if move is None else f" {stuck(move) or _progress(move)}"
+        time = show_duration(within_ms)
+        say(f"Move {move_id} has not ended within {time}.{waits_for} It goes on: {then}")
+        return Exit.NOT_FINISHED
     except asyncio.CancelledError:
         display.end()
-        say(
-            f"Move {move_id} goes on: `metaquorum moves show {move_id}` shows it, "
-            f"`metaquorum moves wait {move_id}` waits again, "
-            f"`metaquorum moves cancel {move_id}` cancels it."
-        )
+        say(f"Move {move_id} goes on: {then}")
         raise
+    display.end()
+    write(_sentence(move, f" is {move.state}"))
+    return Exit.DONE if move.state == "completed" else Exit.FAILED
 
 
 class _Progress:
     """The progress of a move: on a terminal one line that is overwritten, elsewhere a line every
-    few seconds. A new reason why the move is stuck is shown at once; nothing is repeated."""
+    few seconds, if there is something new. A new reason why the move is stuck is shown at once."""
 
     def __init__(self, *, is_terminal: bool, now: Callable[[], float]) -> None:
         self._is_terminal = is_terminal
@@ -75,15 +93,16 @@ class _Progress:
     def show(self, move: "DescribedMove") -> None:
         """Show what is new about the move."""
         self.say(stuck(move))
-        progress = f"{_sentence(move)} {left_to_copy(move)}"
+        progress = _progress(move)
+        if progress == self._shown:
+            return
         if self._is_terminal:
-            if progress == self._shown:
-                return
             self._shown = progress
             click.echo(f"\r\x1b[K{progress}", err=True, nl=False)
             self._is_open = True
         elif self._now() >= self._next_line:
             self._next_line = self._now() + LINE_SECONDS
+            self._shown = progress
             say(progress)
 
     def say(self, words: str) -> None:
@@ -98,6 +117,10 @@ class _Progress:
         if self._is_open:
             say("")
             self._is_open, self._shown = False, ""
+
+
+def _progress(move: "DescribedMove") -> str:
+    return f"{_sentence(move)} {left_to_copy(move)}"
 
 
 def _sentence(move: "Move", state: str = "") -> str:

@@ -188,10 +188,11 @@ async def cancel(
 async def wait(target: Target, id: int) -> Exit:
     """Wait for a move to finish and show its progress.
 
-    Exit code 0: completed; 1: ended otherwise.
+    It waits as long as that takes or, if --timeout is given, at most for that time. Exit code 0:
+    completed; 1: ended otherwise; 3: not ended in that time.
     """
     async with target.client() as client:
-        return await wait_for(client, id)
+        return await wait_for(client, id, within_ms=target.wait_ms)
 
 
 @command.command()

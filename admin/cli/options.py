@@ -156,6 +156,9 @@ class Target:
     """What --command-config names, if it is given."""
     is_silent: bool = False
     """True if nothing is said while no node accepts a connection."""
+    wait_ms: int | None = None
+    """How long a command waits for the end of what it follows: --timeout of the command line.
+    None: as long as it takes, where each request still has the time limit."""
 
     @property
     def addresses(self) -> "tuple[Address, ...]":
@@ -401,7 +404,9 @@ def with_target(work: Callable[..., Any]) -> Callable[..., None]:
         servers, controllers = _of_the_stronger_source(ctx, bootstrap_server, bootstrap_controller)
         if not (servers or controllers) and config is not None:
             servers, controllers = config.servers, config.controllers
-        code = work(Target(servers, controllers, timeout_ms, config), **options)
+        wait_ms = timeout_ms if is_given("timeout_ms") else None
+        target = Target(servers, controllers, timeout_ms, config, wait_ms=wait_ms)
+        code = work(target, **options)
         if isinstance(code, Coroutine):
             code = run(code)
         if code is not None:

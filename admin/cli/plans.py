@@ -6,6 +6,7 @@ keeps no state: called again, it does what is possible now and reports what is l
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from math import inf
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
@@ -28,7 +29,7 @@ from admin.cli.output import Columns, and_more, columns, ids, named, refused_par
 from admin.client.admin_client import AdminClient, Unreachable
 from admin.client.log_sizes import bytes_of
 from admin.model import PartitionId
-from admin.units import show_size
+from admin.units import show_duration, show_size
 from statemachine.reassignment.planner.outcome import BrokerShare, Outcome
 
 A = TypeVar("A")
@@ -61,13 +62,18 @@ async def decommission(
             await _write_throttle(client, found.moves, request)
         # The keyed request is carried out; the following ones ask for the progress.
         request, said = replace(request, key=""), ""
+        now = asyncio.get_running_loop().time
+        deadline = inf if target.wait_ms is None else now() + target.wait_ms / 1_000
         while wait and exit_code is Exit.NOT_FINISHED and not found.drain.leaderless:
             if not found.drain.held:
                 break
-            await asyncio.sleep(POLL_SECONDS)
-            now = await _moves_progress(client, found.moves)
-            if now not in ("", said):
-                said = now
+            if (left_seconds := deadline - now()) <= 0:
+                say(f"Not finished within {show_duration(target.wait_ms or 0)}; the moves go on.")
+                break
+            await asyncio.sleep(min(POLL_SECONDS, left_seconds))
+            progressed = await _moves_progress(client, found.moves)
+            if progressed not in ("", said):
+                said = progressed
                 say(said)
             found = await client.ask(request)
             exit_code = _report(request, found, is_table=is_table, again=True)

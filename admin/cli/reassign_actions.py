@@ -250,13 +250,15 @@ async def execute(target: Target, asked: BeginMove, *, additional: bool, wait: b
         begun = await ask_with_key(asked, client.begin_move)
         done = _report(begun)
         try:
-            return max(done, await _follow(client, asked, begun, wait=wait))
+            return max(done, await _follow(target, client, asked, begun, wait=wait))
         except Incompatible as error:
             say(f"{error}: ask a controller or an embedded broker about moves, or use --verify")
             return max(done, Exit.NOT_FINISHED) if wait else done
 
 
-async def _follow(client: AdminClient, asked: BeginMove, begun: BegunMove, *, wait: bool) -> Exit:
+async def _follow(
+    target: Target, client: AdminClient, asked: BeginMove, begun: BegunMove, *, wait: bool
+) -> Exit:
     """Show the throttle and, if requested, wait for the end; raises `Incompatible`."""
     if begun.move_id and asked.is_throttled:
         # An earlier attempt, or another user, may have begun it with another throttle.
@@ -264,7 +266,9 @@ async def _follow(client: AdminClient, asked: BeginMove, begun: BegunMove, *, wa
     if not wait:
         return Exit.DONE
     if begun.move_id:
-        return await wait_for(client, begun.move_id, is_begun=True)
+        return await wait_for(
+            client, begun.move_id, is_begun=True, within_ms=target.wait_ms
+        )
     wanted = {one.id for one in asked.assignments}
     if any(one.id in wanted for one in await client.list_reassignments()):
         raise Incompatible("the active controller has begun no move")

@@ -85,6 +85,39 @@ async def test_an_interrupted_wait_says_that_the_move_goes_on(
         assert shown.exit_code == 0
 
 
+async def test_a_wait_with_a_time_out_gives_up_and_says_what_it_waits_for(tmp_path: Path) -> None:
+    async with brokers(tmp_path, FOUR) as node:
+        await asked(node.controller, topic("a", 101, 102))
+        await asked(node.controller, move("a", 101, 103))
+        done = await run_moves(node, "wait", "1", "--timeout", "1500ms")
+        assert (done.exit_code, done.stdout) == (3, "")
+        assert done.stderr.splitlines()[-1].startswith(
+            "Move 1 has not ended within 1.5 s. Move 1: of 1 partition(s) 0 done, 1 in progress. "
+            "Bytes left to copy: unknown. It goes on: `metaquorum moves show 1` shows it, "
+        )
+        drained = ("decommission", "--brokers", "101", "--wait", "--timeout", "1500ms")
+        where = ("--bootstrap-controller", str(node.address))
+        arguments = ["brokers", *drained, *where]
+        done = await asyncio.to_thread(CliRunner().invoke, group, arguments)
+        assert done.exit_code == 3
+        assert done.stderr.splitlines()[-1] == "Not finished within 1.5 s; the moves go on."
+
+
+def test_a_line_without_news_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(move_progress, "say", said.append)
+    monkeypatch.setattr(move_progress, "stuck", lambda _: "Move 1 is stuck.")
+    monkeypatch.setattr(move_progress, "left_to_copy", lambda _: "Bytes left to copy: unknown.")
+    clock = [0.0]
+    display = move_progress._Progress(is_terminal=False, now=lambda: clock[0])
+    counts = {"completed": 0, "stepping": 1, "waiting": 0, "cancelled": 0, "superseded": 0}
+    shown: Any = SimpleNamespace(move_id=1, partitions_total=1, gone=0, **counts)
+    for second in range(0, 60, 5):
+        clock[0] = float(second)
+        display.show(shown)
+    assert len(said) == 2
+
+
 def test_without_a_terminal_a_line_comes_every_few_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
