@@ -20,10 +20,19 @@ class Refused(AdminError, RequestRefused):
     """The cluster answered with an error of the Kafka protocol that no retry can change now."""
 
     def __init__(
-        self, failing: str, code: int, message: str | None, *, throttle_ms: int = 0
+        self,
+        failing: str,
+        code: int,
+        message: str | None,
+        *,
+        throttle_ms: int = 0,
+        doubt: str = "",
     ) -> None:
+        """`doubt` is about an earlier attempt without an answer, which may have been carried
+        out."""
         RequestRefused.__init__(self, code, message or "", failing=failing, throttle_ms=throttle_ms)
-        self.args = (f"{failing}: {explained(code, message)}",)
+        why = f"{failing}: {explained(code, message)}"
+        self.args = (f"{why}. An earlier attempt was not answered. {doubt}" if doubt else why,)
 
 
 class Incompatible(AdminError):

@@ -55,6 +55,7 @@ class AlterLoggers(Request[Loggers], frozen=True, kw_only=True):
     LOCAL = True
     ROUTES = (Route("PATCH", BASE),)
     FAILING = "the log levels cannot be changed"
+    STATUS_COMMAND = "metaquorum configs describe --broker-logger ID"
 
     async def answer(self, context: Context) -> Loggers:
         service = context.service

@@ -146,6 +146,7 @@ class AlterQuotas(Request[ChangedQuotas], frozen=True, kw_only=True):
     CHANGES = True
     ROUTES = (Route("PATCH", BASE, query=("dry_run",)),)
     FAILING = "the quotas cannot be changed"
+    STATUS_COMMAND = "metaquorum quotas describe"
 
     def contradiction(self) -> str | None:
         if not _holder(self.entity):

@@ -75,6 +75,7 @@ class TakeSnapshot(Request[TakenSnapshot], frozen=True, kw_only=True):
     ROUTES = (Route("POST", BASE),)
     ERRORS = (ErrorCode.KAFKA_STORAGE_ERROR,)
     FAILING = "no snapshot can be taken"
+    STATUS_COMMAND = "metaquorum snapshots list"
 
     async def answer(self, context: Context) -> TakenSnapshot:
         service = context.service

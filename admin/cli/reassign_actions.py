@@ -266,9 +266,7 @@ async def _follow(
     if not wait:
         return Exit.DONE
     if begun.move_id:
-        return await wait_for(
-            client, begun.move_id, is_begun=True, within_ms=target.wait_ms
-        )
+        return await wait_for(client, begun.move_id, is_begun=True, within_ms=target.wait_ms)
     wanted = {one.id for one in asked.assignments}
     if any(one.id in wanted for one in await client.list_reassignments()):
         raise Incompatible("the active controller has begun no move")

@@ -49,7 +49,7 @@ from quorum.transport.address import Address
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.version import SOFTWARE_NAME, VERSION
 from statemachine.commands import ConfigOperation, UpgradeType
-from statemachine.vocabulary import TOPIC_RESOURCE
+from statemachine.vocabulary import BROKER_LOGGER_RESOURCE, TOPIC_RESOURCE
 
 if TYPE_CHECKING:
     # It brings the whole controller, which most commands do not need.
@@ -164,6 +164,7 @@ class AdminClient:
                 api_key=ApiKey.DISCOVER_BROKERS,
                 fill=anonymous_discovery,
                 failing="the nodes cannot be discovered",
+                status_command=None,
             )
         )
         found = answer.value
@@ -243,6 +244,7 @@ class AdminClient:
                     include_cluster_authorized_operations=False, endpoint_type=kind
                 ),
                 failing="the cluster cannot be described",
+                status_command=None,
             )
         )
         nodes = (node_of(each.broker_id, each) for each in answer.value.brokers)
@@ -308,6 +310,7 @@ class AdminClient:
                 fill=lambda form: form.request(topics=[topic]),
                 judge=lambda response: verdict_of(only(response.topics)),
                 failing=f"topic {name} cannot be created",
+                status_command=_describe_topic(name),
                 done_before=ErrorCode.TOPIC_ALREADY_EXISTS,
             )
         )
@@ -321,6 +324,7 @@ class AdminClient:
                 fill=lambda form: form.request(topics=[topic], validate_only=False),
                 judge=lambda response: verdict_of(only(response.results)),
                 failing=f"topic {name} cannot have {count} partitions",
+                status_command=_describe_topic(name),
             )
         )
 
@@ -335,6 +339,7 @@ class AdminClient:
                 ),
                 judge=lambda response: verdict_of(only(response.responses)),
                 failing=f"topic {name} cannot be deleted",
+                status_command=_describe_topic(name),
                 done_before=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )
         )
@@ -352,6 +357,7 @@ class AdminClient:
                 ),
                 judge=lambda response: verdict_of(only(response.results)),
                 failing=f"the configurations of {_resource(kind, name)} cannot be described",
+                status_command=None,
             )
         )
         found = (
@@ -386,6 +392,7 @@ class AdminClient:
                 fill=lambda form: form.request(resources=[resource], validate_only=False),
                 judge=lambda response: verdict_of(only(response.responses)),
                 failing=f"the configurations of {_resource(kind, name)} cannot be changed",
+                status_command=_describe_configs(kind, name),
             )
         )
 
@@ -398,6 +405,7 @@ class AdminClient:
                     client_software_name=SOFTWARE_NAME, client_software_version=VERSION
                 ),
                 failing="the features cannot be described",
+                status_command=None,
             )
         )
         return read_features(answer.value)
@@ -460,6 +468,19 @@ def _named(voter: ReplicaKey) -> dict[str, int | UUID | None]:
     return {"voter_id": voter.id, "voter_directory_id": directory_id}
 
 
+def _describe_topic(name: str) -> str:
+    return f"metaquorum topics describe {name}"
+
+
+def _describe_configs(kind: int, name: str) -> str:
+    which = f"--broker {name}" if name else "--broker-default"
+    if kind == TOPIC_RESOURCE:
+        which = f"--topic {name}"
+    elif kind == BROKER_LOGGER_RESOURCE:
+        which = f"--broker-logger {name}"
+    return f"metaquorum configs describe {which}"
+
+
 def _resource(kind: int, name: str) -> str:
     if kind == TOPIC_RESOURCE:
         return f"topic {name}"
@@ -513,4 +534,5 @@ def update_features(levels: Mapping[str, int], *, upgrade_type: UpgradeType, dry
         fill=fill,
         judge=judge,
         failing="the features cannot be updated",
+        status_command=None if dry_run else "metaquorum features describe",
     )

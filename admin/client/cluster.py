@@ -37,6 +37,7 @@ def describe_quorum(*, patient: bool = True) -> Call:
         fill=fill,
         judge=judge,
         failing="the quorum cannot be described",
+        status_command=None,
         asks_who_leads=not patient,
     )
 
@@ -82,7 +83,11 @@ def metadata(names: Sequence[str] | None) -> Call:
         return verdict_of(response) if hasattr(response, "error_code") else Verdict()
 
     return Call(
-        api_key=ApiKey.METADATA, fill=fill, judge=judge, failing="the metadata cannot be read"
+        api_key=ApiKey.METADATA,
+        fill=fill,
+        judge=judge,
+        failing="the metadata cannot be read",
+        status_command=None,
     )
 
 

@@ -31,6 +31,11 @@ async def check_offered(ask: Callable[[Call], Awaitable[Any]], wanted: KafkaOnly
     def fill(form: Form) -> Any:
         return form.request(client_software_name=SOFTWARE_NAME, client_software_version=VERSION)
 
-    call = Call(api_key=ApiKey.API_VERSIONS, fill=fill, failing="the broker cannot be asked")
+    call = Call(
+        api_key=ApiKey.API_VERSIONS,
+        fill=fill,
+        failing="the broker cannot be asked",
+        status_command=None,
+    )
     if wanted.api_key not in {each.api_key for each in (await ask(call)).api_keys}:
         raise Incompatible(f"{wanted.reason}; use Kafka's, as in metaquorum local --kafka")

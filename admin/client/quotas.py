@@ -41,6 +41,7 @@ def describe_quotas(entity: Entity) -> Call:
         api_key=ApiKey.DESCRIBE_CLIENT_QUOTAS,
         fill=lambda form: form.request(components=components, strict=False),
         failing="the quotas cannot be described",
+        status_command=None,
     )
 
 
@@ -89,7 +90,7 @@ def alter_quotas(
         fill=lambda form: form.request(entries=[entry], validate_only=dry_run),
         judge=judge,
         failing=f"the quotas of {entity_text(entity)} cannot be changed",
-        status_command="metaquorum quotas describe",
+        status_command=None if dry_run else "metaquorum quotas describe",
     )
 
 

@@ -105,6 +105,7 @@ def list_reassignments(wanted: Mapping[str, Sequence[int]] | None) -> Call:
         api_key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
         fill=fill,
         failing=ListReassignments.FAILING,
+        status_command=None,
     )
 
 

@@ -122,12 +122,19 @@ class Call:
     done_before: int | None = None
     """The error that says that the change was made before. It is a success if an earlier attempt
     may have made it."""
-    status_command: str | None = None
-    """Of a change: the command that shows whether it was made."""
+    status_command: str | None
+    """Of a change: the command that shows whether it was made, for the error of one whose outcome
+    is unknown. None: the request only reads."""
     extension: Extension | None = None
     """Our fields of the request."""
     asks_who_leads: bool = False
     """True if the absence of a leader is an answer, as soon as no node knows one."""
+
+    def doubt(self, *, may_be_done: bool) -> str:
+        """Return the words of an error about attempts that may be carried out; empty without."""
+        if not may_be_done or self.status_command is None:
+            return ""
+        return f"Whether it was done, or still will be, is unknown: see {self.status_command}"
 
 
 @dataclass(slots=True)
@@ -186,10 +193,8 @@ class _FailedAttempts:
             what = f"it was not {'done' if is_undone else 'answered'} {time} ({said})"
         else:
             what = f"no answer from {', '.join(map(str, addresses))} {time} ({said})"
-        if may_be_done and call.status_command is not None:
-            what += ". Whether it was done, or still will be, is unknown: see "
-            what += call.status_command
-        return f"{call.failing}: {what}"
+        doubt = call.doubt(may_be_done=may_be_done)
+        return f"{call.failing}: {what}{doubt and f'. {doubt}'}"
 
     def _says_more(self, node: Address, found: Mapping[Address, KnownLeader]) -> bool:
         """True if a node's last error says more than which leader it knows."""
@@ -261,6 +266,7 @@ class RetryingClient:
                         verdict.code,
                         verdict.message,
                         throttle_ms=_throttle_ms(response.value),
+                        doubt=call.doubt(may_be_done=repeated),
                     )
                 repeated |= verdict.code == ErrorCode.REQUEST_TIMED_OUT and not verdict.is_undone
                 failed.note_answer(address, verdict)

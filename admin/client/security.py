@@ -83,6 +83,7 @@ def describe_users() -> Call:
         fill=lambda form: form.request(users=()),
         judge=_judge_description,
         failing="the users cannot be listed",
+        status_command=None,
     )
 
 
@@ -130,6 +131,7 @@ def _alter_users(failing: str, **changes: Any) -> Call:
         fill=lambda form: form.request(**{"deletions": (), "upsertions": (), **changes}),
         judge=lambda response: _first_failure(response.results),
         failing=failing,
+        status_command="metaquorum users list",
         # A removal that is tried again may find it gone.
         done_before=Error.RESOURCE_NOT_FOUND.code if "deletions" in changes else None,
     )
@@ -147,6 +149,7 @@ def create_acls(acls: Sequence[Acl]) -> Call:
         fill=lambda form: form.request(creations=creations),
         judge=lambda response: _first_failure(response.results),
         failing="the ACLs cannot be created",
+        status_command="metaquorum acls list",
     )
 
 
@@ -157,6 +160,7 @@ def delete_acls(asked: AclFilter) -> Call:
         fill=lambda form: form.request(filters=[asked.fields()]),
         judge=lambda response: _first_failure(response.filter_results),
         failing="the ACLs cannot be deleted",
+        status_command="metaquorum acls list",
     )
 
 
@@ -173,6 +177,7 @@ def describe_acls(asked: AclFilter) -> Call:
         fill=lambda form: form.request(**asked.fields()),
         judge=_judge_description,
         failing="the ACLs cannot be listed",
+        status_command=None,
     )
 
 

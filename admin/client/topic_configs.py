@@ -52,4 +52,5 @@ def _describe(topics: Sequence[str]) -> Call:
         ),
         judge=judge,
         failing=f"{MIN_ISR} cannot be described",
+        status_command=None,
     )

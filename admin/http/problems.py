@@ -203,11 +203,26 @@ def _unanswered(request: web.Request, error: NoAnswer) -> Problem:
         return kafka_problem(
             503, "No active controller", detail, code, leader_id=leader, retriable=True
         )
-    then = "check GET /v1/quorum or /v1/reassignments before a retry"
+    then = f"check GET {_readable(request)} before a retry"
     if has_key := request.get(HAS_KEY, False):
         then = "retry with the same Idempotency-Key: it is carried out once"
     code = ErrorCode.REQUEST_TIMED_OUT
     return kafka_problem(504, "Outcome unknown", f"{error}; {then}", code, retriable=has_key)
+
+
+def _readable(request: web.Request) -> str:
+    """The path that shows whether a change was made: its own without an action, or one above."""
+    resource = request.match_info.route.resource
+    assert resource is not None, "only a known path is asked for a change"
+    routes = [each for each in request.app.router.routes() if each.method == "GET"]
+    readable = {each.resource.canonical.rstrip("/") for each in routes if each.resource is not None}
+    known, path = (
+        each.rstrip("/").partition(":")[0] for each in (resource.canonical, request.path)
+    )
+    while known not in readable:
+        assert known, f"nothing shows what {request.method} {resource.canonical} changes"
+        known, path = known.rpartition("/")[0], path.rpartition("/")[0]
+    return path
 
 
 def _detail(request: web.Request, error: web.HTTPException) -> str:

@@ -3,14 +3,16 @@
 import asyncio
 import re
 import socket
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from admin.capabilities.brokers import CordonBrokers
 from admin.capabilities.reassignments import AssignedPartition, BeginMove
-from admin.client import retrying_client
+from admin.client import elections, quotas, retrying_client, security
 from admin.client.admin_client import AdminClient, Incompatible, Refused, Unreachable
 from admin.client.channels import Channels, NoResponse
 from admin.model import Assignment
@@ -18,10 +20,20 @@ from controller.move_requests import MoveOptions, OngoingReassignment
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.protocol.apis import SPOKEN, ApiKey
 from quorum.protocol.extension import details_of
+from quorum.protocol.refusals import build_refusal
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import NOT_SENT, Cause, Failure, RequestFailed
+from quorum.transport.security.credentials import ScramMechanism
 from quorum.transport.security.protocols import PLAIN_CLIENT
+from statemachine.commands import ElectionType, UpgradeType
+from statemachine.security.authorizer import (
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from statemachine.vocabulary import BROKER_RESOURCE
 from tests.admin.scripted_node import (
     Asked,
     HangUp,
@@ -43,6 +55,7 @@ from tests.support.pem_authority import Authority
 
 DIRECTORY = UUID("c5e6a618-197e-4118-9a62-0cd55a8c9d11")
 NOT_LEADER_OR_FOLLOWER = 6
+REQUEST_TIMED_OUT = 7
 NOT_CONTROLLER = 41
 TOPIC_ALREADY_EXISTS = 36
 INVALID_REPLICATION_FACTOR = 38
@@ -251,6 +264,102 @@ async def test_a_change_that_its_leader_has_given_up_is_not_done() -> None:
         assert message in str(raised.value)
 
 
+CANCEL = Assignment(topic="orders", partition=0, replicas=None)
+ACL = security.Acl(
+    resource_type=ResourceType.TOPIC,
+    resource_name="orders",
+    pattern_type=PatternType.LITERAL,
+    principal="User:ann",
+    host="*",
+    operation=Operation.READ,
+    permission_type=PermissionType.ALLOW,
+)
+CHANGES: dict[ApiKey, tuple[str, Callable[[AdminClient], Awaitable[Any]]]] = {
+    ApiKey.CREATE_TOPICS: ("topics describe a", lambda admin: admin.create_topic("a")),
+    ApiKey.CREATE_PARTITIONS: ("topics describe a", lambda admin: admin.create_partitions("a", 2)),
+    ApiKey.DELETE_TOPICS: ("topics describe a", lambda admin: admin.delete_topic("a")),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (
+        "configs describe --broker-default",
+        lambda admin: admin.alter_configs(BROKER_RESOURCE, "", {"a": "b"}),
+    ),
+    ApiKey.UPDATE_FEATURES: (
+        "features describe",
+        lambda admin: admin.update_features({"a": 1}, upgrade_type=UpgradeType.UPGRADE),
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (
+        "users list",
+        lambda admin: admin.carry_out(security.remove_user("ann", ScramMechanism.SHA_256)),
+    ),
+    ApiKey.CREATE_ACLS: (
+        "acls list",
+        lambda admin: admin.carry_out(security.create_acls([ACL])),
+    ),
+    ApiKey.DELETE_ACLS: (
+        "acls list",
+        lambda admin: admin.carry_out(security.delete_acls(security.AclFilter())),
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: (
+        "quotas describe",
+        lambda admin: admin.carry_out(
+            quotas.alter_quotas({"user": "ann"}, {"a": 1.0}, (), dry_run=False)
+        ),
+    ),
+    ApiKey.ELECT_LEADERS: (
+        "topics describe",
+        lambda admin: admin.carry_out(elections.elect_leaders(ElectionType.PREFERRED, None)),
+    ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (
+        "moves list",
+        lambda admin: admin.begin_move(BeginMove(assignments=[CANCEL])),
+    ),
+    ApiKey.ALTER_QUORUM: (
+        "metadata-quorum describe --status",
+        lambda admin: admin.alter_voters(None),
+    ),
+    ApiKey.CAPABILITY: (
+        "brokers list",
+        lambda admin: admin.ask(CordonBrokers(broker_ids=(101,))),
+    ),
+}
+
+
+def leaderless(asked: Asked) -> Any:
+    """The answer to DiscoverBrokers of a node that knows no leader."""
+    return asked.respond(
+        0, error_message=None, cluster_id="C", leader_id=-1, leader_epoch=4, brokers=()
+    )
+
+
+@pytest.mark.parametrize("key", CHANGES)
+async def test_a_change_whose_answer_was_lost_has_an_unknown_outcome(key: ApiKey) -> None:
+    """A leader without a majority has appended it; a later leader may commit it, or not."""
+
+    def lost(asked: Asked) -> Any:
+        return build_refusal(key, asked.version, asked.message, REQUEST_TIMED_OUT, "no more")
+
+    command, change = CHANGES[key]
+    node = ScriptedNode({key: lost, ApiKey.DISCOVER_BROKERS: leaderless})
+    async with listening(node) as (address,), client(address, timeout_ms=200) as admin:
+        with pytest.raises(Unreachable) as raised:
+            await change(admin)
+    words = "Whether it was done, or still will be, is unknown: see metaquorum"
+    assert str(raised.value).endswith(f". {words} {command}")
+    assert raised.value.may_be_done
+
+
+async def test_a_refusal_after_a_lost_answer_leaves_it_open_what_the_first_attempt_did() -> None:
+    script = in_turn(HangUp(), created(INVALID_REPLICATION_FACTOR, "too few brokers"))
+    node = ScriptedNode({ApiKey.CREATE_TOPICS: script})
+    async with listening(node) as (address,), client(address) as admin:
+        with pytest.raises(Refused) as raised:
+            await admin.create_topic("orders")
+    assert str(raised.value) == (
+        "topic orders cannot be created: too few brokers (INVALID_REPLICATION_FACTOR). An earlier "
+        "attempt was not answered. Whether it was done, or still will be, is unknown: see "
+        "metaquorum topics describe orders"
+    )
+
+
 async def test_a_silent_node_is_given_up() -> None:
     def silent(asked: Asked) -> Any:
         raise Silence
@@ -309,9 +418,6 @@ async def test_a_topic_that_was_there_before_is_an_error() -> None:
     async with listening(node) as (address,), client(refused_port(), address) as admin:
         with pytest.raises(Refused, match="TOPIC_ALREADY_EXISTS"):
             await admin.create_topic("orders")
-
-
-CANCEL = Assignment(topic="orders", partition=0, replicas=None)
 
 
 async def test_after_a_lost_answer_the_same_request_is_asked_again_with_the_same_key() -> None:

@@ -81,6 +81,7 @@ async def register(node: Node, *, through: Node) -> None:
             ],
         ),
         failing="the controller cannot be registered",
+        status_command=None,
     )
     async with AdminClient([through.address], is_controller=True) as client:
         await client.carry_out(call)

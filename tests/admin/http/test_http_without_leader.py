@@ -116,7 +116,18 @@ async def test_a_leader_that_never_answers_leaves_the_outcome_of_a_change_unknow
         async with http_door(follower, wait_seconds=0.2) as http, silence_of(leader):
             moved = await http.post("/v1/reassignments", plan(("a", 0, [102])))
             asked_only = await http.get("/v1/quorum")
-        check_problem(moved, 504, "an earlier attempt may have succeeded", "before a retry")
+            others = {
+                "/v1/topics": await http.post("/v1/topics", {"name": "a"}),
+                "/v1/brokers/101": await http._send("PUT", "/v1/brokers/101/cordon"),
+                "/v1/topics/a/configs": await http._send(
+                    "PATCH", "/v1/topics/a/configs", json={"set": {"retention.ms": "1"}}
+                ),
+            }
+        then = "check GET /v1/reassignments before a retry"
+        check_problem(moved, 504, "an earlier attempt may have succeeded", then)
+        for path, answer in others.items():
+            check_problem(answer, 504, f"; check GET {path} before a retry")
+            assert answer.body["title"] == "Outcome unknown"
         assert moved.body["retriable"] is False
         check_problem(asked_only, 503, "no active controller")
         assert asked_only.body["retriable"] is True
