@@ -3,6 +3,9 @@
 They are lost with the leadership: a new active controller grants every broker a full session.
 """
 
+from collections.abc import Collection
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
 from statemachine.commands import BrokerHeartbeat
@@ -15,10 +18,20 @@ NEVER_HEARD: int = -1
 """The metadata offset of a broker without a heartbeat to this controller."""
 
 
+class Liveness(NamedTuple):
+    """The unfenced brokers by their heartbeats: some may have died within their sessions."""
+
+    silent: frozenset[BrokerId]
+    """The brokers whose last heartbeat is half a session old, which is two intervals and more by
+    default, or which this controller has not heard since it took over the lead."""
+    oldest_ms: int | None
+    """The age of the oldest last heartbeat of the others; None if there is none."""
+
+
 class BrokerHeartbeatManager:
     """Last contact, metadata offset and copies of each broker."""
 
-    __slots__ = ("_heard_ms", "_image", "_offsets", "_timeout_ms", "copies")
+    __slots__ = ("_heard_ms", "_image", "_offsets", "_timeout_ms", "_unheard", "copies")
 
     def __init__(
         self, image: Image, now_ms: int, timeout_ms: int = BROKER_SESSION_TIMEOUT_MS
@@ -26,6 +39,8 @@ class BrokerHeartbeatManager:
         self._image = image
         self._timeout_ms = timeout_ms
         self._heard_ms: dict[BrokerId, int] = dict.fromkeys(image.brokers, now_ms)
+        self._unheard: set[BrokerId] = set(image.brokers)
+        """The brokers that the previous leader has left, and that were not heard since."""
         self._offsets: dict[BrokerId, int] = {}
         self.copies = Copies()
         """The copies under way on brokers, and their rates."""
@@ -33,6 +48,7 @@ class BrokerHeartbeatManager:
     def touch(self, broker_id: BrokerId, now_ms: int, metadata_offset: int = NEVER_HEARD) -> None:
         """Note a registration, or a heartbeat with its metadata offset."""
         self._heard_ms[broker_id] = now_ms
+        self._unheard.discard(broker_id)
         self._offsets[broker_id] = metadata_offset
 
     def heard(
@@ -53,6 +69,21 @@ class BrokerHeartbeatManager:
             if not broker.fenced
             and now_ms - self._heard_ms.setdefault(broker_id, now_ms) >= self._timeout_ms
         )
+
+    def liveness(self, now_ms: int, *, without: Collection[BrokerId] = ()) -> Liveness:
+        """Return the liveness of the unfenced brokers, `without` some of them."""
+        ages = {
+            broker_id: now_ms - self._heard_ms.get(broker_id, now_ms)
+            for broker_id, broker in self._image.brokers.items()
+            if not broker.fenced and broker_id not in without
+        }
+        silent = frozenset(
+            broker_id
+            for broker_id, age_ms in ages.items()
+            if broker_id in self._unheard or 2 * age_ms >= self._timeout_ms
+        )
+        heard = [age_ms for broker_id, age_ms in ages.items() if broker_id not in silent]
+        return Liveness(silent, max(heard, default=None))
 
     def next_expiry_ms(self) -> int | None:
         """Return the next expiry of a session; None if no broker is unfenced."""

@@ -11,13 +11,13 @@ the active controller between decisions, on any other one between strides of rep
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Final, TypeVar
 
 from controller.deferred import DeferredEventQueue
 from controller.event_queue import SLICE_US, ControllerEventQueue, Later
-from controller.heartbeats import BrokerHeartbeatManager
+from controller.heartbeats import BrokerHeartbeatManager, Liveness
 from controller.ports import RaftClient, Unavailable
 from controller.record_appender import Batch, RecordAppender, batching, records_asked
 from quorum.core.events import EndpointsUpdated
@@ -58,7 +58,7 @@ from statemachine.records.kafka_records import RegisterController as Registered
 from statemachine.security.delegation_tokens import has_expired_tokens
 from statemachine.slices import Slices, whole
 from statemachine.topics.mutation_quota import MutationQuotas
-from statemachine.vocabulary import LEVEL_NO_OP
+from statemachine.vocabulary import LEVEL_NO_OP, BrokerId
 
 logger = logging.getLogger("controller")
 
@@ -404,6 +404,12 @@ class QuorumController:
     def reported_copies(self) -> CopyLookup:
         """Return a lookup of the brokers' copy reports; empty unless this node is active."""
         return no_report if self.heartbeats is None else self.heartbeats.copies.at(self._clock())
+
+    def liveness(self, *, without: Collection[BrokerId] = ()) -> Liveness | None:
+        """Return the liveness of the brokers, `without` some; None unless this node is active."""
+        if self.heartbeats is None:
+            return None
+        return self.heartbeats.liveness(self._clock(), without=without)
 
     def sweep(self) -> int:
         """Fence brokers whose sessions have expired, and forget old moves.

@@ -20,6 +20,7 @@ from admin.capabilities.schema import (
     twice,
     unless_refused,
 )
+from controller.heartbeats import Liveness
 from quorum.core.vocabulary import uuid_to_text
 from statemachine.brokers.lifecycle import is_closed
 from statemachine.brokers.safety import SafetyCheck, UnsafePartition, check_safety
@@ -230,10 +231,23 @@ class Safety(Answer, frozen=True, kw_only=True):
     ]
     partitions_hurt: int
     hurt: Annotated[tuple[UnsafePartition, ...], Meta(description="The first of them, in order")]
+    silent: Annotated[
+        tuple[int, ...],
+        Meta(description="Brokers in sync for these that are not counted: they missed heartbeats"),
+    ] = ()
+    oldest_heartbeat_ms: Annotated[
+        int | None,
+        Meta(description="Age of the oldest last one of the brokers that stay; null: unknown"),
+    ] = None
 
 
 class SafeToStop(Request[Safety], frozen=True, kw_only=True):
-    """Check whether brokers may stop together, and list the partitions that prevent it."""
+    """Check whether brokers may stop together, and list the partitions that prevent it.
+
+    A broker whose last heartbeat is older than half of the session time-out (4.5 s by default) does
+    not count as alive, nor one that a new leader has not heard yet. One that died since its last
+    heartbeat counts. A stale answer knows of no heartbeats: brokers count until they are fenced.
+    """
 
     broker_ids: BrokerIds
 
@@ -254,9 +268,16 @@ class SafeToStop(Request[Safety], frozen=True, kw_only=True):
         return twice(self.broker_ids)
 
     async def answer(self, context: Context) -> Safety:
-        found = await context.service.read_long(
-            lambda image: _judged(image, self.broker_ids), stale=context.stale
-        )
+        controller = context.service.controller
+        liveness: Liveness | None = None
+
+        def judged(image: Image) -> Slices[SafetyCheck | Refusal]:
+            nonlocal liveness
+            liveness = controller.liveness(without=self.broker_ids)
+            silent = frozenset[int]() if liveness is None else liveness.silent
+            return _judged(image, self.broker_ids, silent)
+
+        found = await context.service.read_long(judged, stale=context.stale)
         check = unless_refused(found.value)
         return Safety(
             safe=not check.unsafe_count,
@@ -264,6 +285,8 @@ class SafeToStop(Request[Safety], frozen=True, kw_only=True):
             partitions_looked_at=check.looked_at,
             partitions_hurt=check.unsafe_count,
             hurt=check.unsafe,
+            silent=check.silent,
+            oldest_heartbeat_ms=None if liveness is None else liveness.oldest_ms,
         )
 
 
@@ -327,12 +350,14 @@ def _one(image: Image, broker_id: int) -> DescribedBroker | Refusal:
     return DescribedBroker(as_of_offset=image.end_offset, **_fields(image, broker))
 
 
-def _judged(image: Image, broker_ids: Sequence[int]) -> Slices[SafetyCheck | Refusal]:
+def _judged(
+    image: Image, broker_ids: Sequence[int], silent: frozenset[int]
+) -> Slices[SafetyCheck | Refusal]:
     """Judge the partitions of brokers; a broker that is not registered is never called safe."""
     for broker_id in broker_ids:
         if broker_id not in image.brokers:
             return _unknown(broker_id)
-    return (yield from check_safety(image, broker_ids))
+    return (yield from check_safety(image, broker_ids, silent))
 
 
 def _unknown(broker_id: int) -> Refusal:

@@ -20,7 +20,7 @@ from admin.cli.options import (
     with_target,
 )
 from admin.cli.output import Columns, and_more, columns, ids, named, refused_parts
-from admin.units import show_size
+from admin.units import show_duration, show_size
 
 if TYPE_CHECKING:
     from admin.capabilities.brokers import Broker, BrokersAltered, Safety
@@ -97,7 +97,10 @@ async def unregister(target: Target, brokers: tuple[int, ...]) -> Exit:
 async def safe_to_stop(target: Target, brokers: tuple[int, ...], stale: bool, output: str) -> Exit:
     """Check whether brokers can stop together.
 
-    If not, the exit code is 1 and the affected partitions are listed.
+    If not, the exit code is 1 and the affected partitions are listed. A broker that has not sent a
+    heartbeat for half of broker.session.timeout.ms (4.5 s by default) does not count as alive, nor
+    one that a new leader has not heard yet. One that died since its last heartbeat does, and with
+    --stale every broker that is not fenced.
     """
     from admin.capabilities.brokers import SafeToStop
 
@@ -313,12 +316,21 @@ def judged(brokers: Sequence[int], found: "Safety") -> str:
     total = found.partitions_looked_at
     if found.safe:
         none = "none would lose its leader or fall below min ISR"
-        return f"{named(brokers)} may stop: of {total} partition(s) {none}."
+        oldest_ms = found.oldest_heartbeat_ms
+        heard = "Heartbeats are unknown: a broker that has just died may count as alive."
+        if oldest_ms is not None:
+            heard = f"The brokers that stay were heard from within {show_duration(oldest_ms)}."
+        return f"{named(brokers)} may stop: of {total} partition(s) {none}. {heard}"
+    silent = [
+        f"{named((each,))} has missed heartbeats and may be dead: it is not counted."
+        for each in found.silent
+    ]
     return "\n".join(
         [
             f"{named(brokers)} must not stop: {found.partitions_hurt} of {total} partition(s) would"
             " be hurt.",
             columns(found.hurt, _HURT),
             *and_more(found.partitions_hurt - len(found.hurt)),
+            *silent,
         ]
     )

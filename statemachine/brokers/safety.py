@@ -1,7 +1,8 @@
 """Safe to stop: the partitions that lose something if brokers stop.
 
 A partition is unsafe if one of the brokers is in its ISR, and it would have no leader or an ISR
-smaller than min ISR. Brokers that return later and unclean elections do not count.
+smaller than min ISR. Brokers that return later and unclean elections do not count, and neither do
+brokers that have fallen silent, which may be dead.
 """
 
 from collections.abc import Collection
@@ -45,23 +46,27 @@ class SafetyCheck(Struct, frozen=True, kw_only=True):
     """The brokers may stop if this is 0."""
     looked_at: int
     """The number of partitions that any of the brokers is in sync for."""
+    silent: tuple[BrokerId, ...] = ()
+    """The silent brokers in sync for unsafe partitions."""
 
 
-def check_safety(image: Image, broker_ids: Collection[BrokerId]) -> Slices[SafetyCheck | Refusal]:
+def check_safety(
+    image: Image, broker_ids: Collection[BrokerId], silent: Collection[BrokerId] = frozenset()
+) -> Slices[SafetyCheck | Refusal]:
     """Return the unsafe partitions if all of these brokers stop now, or a refusal.
 
-    Unknown brokers have no effect. `image` must not change until the last slice.
+    The `silent` brokers are not fenced yet, but have missed heartbeats. Unknown brokers have no
+    effect. `image` must not change until the last slice.
     """
     index = image.index
     stopping = frozenset(broker_ids)
     keys = index.of_any(index.isr_of, tuple(sorted(stopping)))
     if len(keys) > STOPPING_PARTITIONS_MAX:
-        return Refusal(
-            Error.INVALID_REQUEST,
-            f"the brokers are in sync for {len(keys)} partitions, and at most"
-            f" {STOPPING_PARTITIONS_MAX} can be checked at once; ask for fewer brokers at a time",
-        )
+        return _too_many(len(keys))
     live = {broker.broker_id for broker in image.brokers.values() if broker.live} - stopping
+    doubtful = live & frozenset(silent)
+    live -= doubtful
+    missed: set[BrokerId] = set()
     shown = []
     count = 0
     for topic, number in (yield from in_order(index, keys)):
@@ -72,15 +77,26 @@ def check_safety(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safet
         needed = min_isr(image, topic.name, partition)
         if len(left) < needed:
             count += 1
+            missed |= doubtful.intersection(partition.isr)
             if count <= UNSAFE_PARTITIONS_SHOWN_MAX:
-                shown.append(
-                    UnsafePartition(
-                        topic=topic.name,
-                        partition=number,
-                        harm=Harm.UNDER_MIN_ISR if left else Harm.NO_LEADER,
-                        in_sync=left,
-                        min_isr=needed,
-                    )
-                )
+                shown.append(_unsafe(topic.name, number, left, needed))
         yield LOOKED_AT_US
-    return SafetyCheck(unsafe=tuple(shown), unsafe_count=count, looked_at=len(keys))
+    return SafetyCheck(
+        unsafe=tuple(shown),
+        unsafe_count=count,
+        looked_at=len(keys),
+        silent=tuple(sorted(missed)),
+    )
+
+
+def _unsafe(topic: str, number: int, left: Replicas, needed: int) -> UnsafePartition:
+    harm = Harm.UNDER_MIN_ISR if left else Harm.NO_LEADER
+    return UnsafePartition(topic=topic, partition=number, harm=harm, in_sync=left, min_isr=needed)
+
+
+def _too_many(count: int) -> Refusal:
+    return Refusal(
+        Error.INVALID_REQUEST,
+        f"the brokers are in sync for {count} partitions, and at most"
+        f" {STOPPING_PARTITIONS_MAX} can be checked at once; ask for fewer brokers at a time",
+    )

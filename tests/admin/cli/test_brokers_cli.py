@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -9,8 +10,10 @@ from click.testing import CliRunner, Result
 from admin.capabilities.brokers import Safety
 from admin.cli.brokers import judged
 from admin.cli.main import group
+from quorum.clocks import monotonic_ms
 from statemachine import commands
 from statemachine.brokers.safety import Harm, UnsafePartition
+from statemachine.limits import BROKER_SESSION_TIMEOUT_MS
 from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_moves_command import run as run_moves
 from tests.admin.cli.test_reassign_partitions import brokers
@@ -101,11 +104,14 @@ async def test_safe_to_stop_names_the_partitions_that_object(tmp_path: Path) -> 
         await asked(node.controller, topic("a", 101, 102))
         await asked(node.controller, topic("b", 101))
         safe = await run(node, "safe-to-stop", "--brokers", "102")
-        assert (safe.exit_code, safe.stdout) == (
-            0,
-            "Broker 102 may stop: of 1 partition(s) none would lose its leader or fall below"
-            " min ISR.\n",
+        assert safe.exit_code == 0
+        assert re.fullmatch(
+            r"Broker 102 may stop: of 1 partition\(s\) none would lose its leader or fall below"
+            r" min ISR\. The brokers that stay were heard from within [0-9.]+ m?s\.\n",
+            safe.stdout,
         )
+        stale = await run(node, "safe-to-stop", "--brokers", "102", "--stale")
+        assert stale.exit_code == 0
         unsafe = await run(node, "safe-to-stop", "--brokers", "101,102")
         assert (unsafe.exit_code, unsafe.stdout) == (
             1,
@@ -121,6 +127,30 @@ async def test_safe_to_stop_names_the_partitions_that_object(tmp_path: Path) -> 
         unknown = await run(node, "safe-to-stop", "--brokers", "7")
         assert (unknown.exit_code, unknown.stdout) == (1, "")
         assert "broker 7 cannot be checked: Broker ID 7" in unknown.stderr
+
+
+async def test_a_broker_that_has_missed_heartbeats_does_not_make_it_safe_to_stop_another(
+    tmp_path: Path,
+) -> None:
+    """Until its session ends nobody knows whether it is alive."""
+    async with a_controller(tmp_path) as node:
+        await join(node.controller, 101, 102)
+        await asked(node.controller, topic("a", 101, 102))
+        heartbeats = node.controller.heartbeats
+        assert heartbeats is not None
+        heartbeats.touch(101, monotonic_ms() - BROKER_SESSION_TIMEOUT_MS // 2)
+        unsafe = await run(node, "safe-to-stop", "--brokers", "102")
+        assert (unsafe.exit_code, unsafe.stdout) == (
+            1,
+            "Broker 102 must not stop: 1 of 1 partition(s) would be hurt.\n"
+            "Partition  Harm       InSync  MinISR\n"
+            "a-0        no-leader  -       1\n"
+            "Broker 101 has missed heartbeats and may be dead: it is not counted.\n",
+        )
+        itself = await run(node, "safe-to-stop", "--brokers", "101", "-o", "json")
+        data = json.loads(itself.stdout)
+        assert (data["safe"], data["silent"]) == (True, [])
+        assert data["oldest_heartbeat_ms"] is not None
 
 
 def test_partitions_that_are_not_named_are_counted() -> None:

@@ -101,3 +101,18 @@ def test_the_named_and_the_examined_partitions_are_bounded(monkeypatch: pytest.M
     refused = whole(check_safety(world.image, (1,)))
     assert isinstance(refused, Refusal)
     assert "in sync for 3 partitions" in refused.message
+
+
+def test_a_silent_broker_is_not_relied_upon() -> None:
+    world = World(broker_count=3)
+    world.given(replicas=(1, 2), isr=(1, 2), leader=1)
+    world.given(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1)
+    found = whole(check_safety(world.image, (1,), silent={2}))
+    assert isinstance(found, SafetyCheck)
+    assert (found.unsafe_count, found.silent) == (1, (2,))
+    (unsafe,) = found.unsafe
+    assert (unsafe.harm, unsafe.in_sync) == (Harm.NO_LEADER, ())
+    # It stops itself: nothing depends on whether it is alive.
+    itself = whole(check_safety(world.image, (2,), silent={2}))
+    assert isinstance(itself, SafetyCheck)
+    assert (itself.unsafe_count, itself.silent) == (0, ())

@@ -192,6 +192,7 @@ async function safeToStop(id, control) {
       el("h2", {}, found.safe ? `Broker ${id} may stop` : `Broker ${id} should not stop now`),
       el("p", {}, found.safe ? `None of the ${plural(found.partitions_looked_at, "partition")} that it is in sync for would suffer.` : `${plural(found.partitions_hurt, "partition")} would suffer:`),
       shown.length ? lines(shown, found.partitions_hurt, "partitions") : null,
+      ...found.silent.map((each) => el("p", {}, `Broker ${each} has missed heartbeats and may be dead: it is not counted.`)),
       el("div", { class: "end" }, el("button", { type: "submit" }, "Close")),
     ),
   );
