@@ -53,6 +53,10 @@ class PartitionId(NamedTuple):
 KnownBytes = Annotated[
     int | None, Meta(description="To be copied, as brokers report; null: unknown")
 ]
+BytesLeftPartial = Annotated[
+    bool,
+    Meta(description="true: `bytes_left` is the sum of what is known, and more is to be copied"),
+]
 BytesPerS = Annotated[int | None, Meta(description="The rate now; null: unknown")]
 TimeLeftMs = Annotated[int | None, Meta(description="At the rate now; null: unknown")]
 

@@ -12,7 +12,7 @@ from admin.capabilities.moves import BASE, copies_of
 from admin.capabilities.needs import DESCRIBE_CLUSTER
 from admin.capabilities.schema import Answer, AsOfOffset, Context, MoveId, Request, Route
 from controller.apis.reassignments import PROGRESS_US
-from controller.move_requests import BytesPerS, KnownBytes, TimeLeftMs
+from controller.move_requests import BytesLeftPartial, BytesPerS, KnownBytes, TimeLeftMs
 from statemachine.image.image import Image
 from statemachine.reassignment.copies import CopyLookup, no_report
 from statemachine.reassignment.progress import progress_of
@@ -45,6 +45,7 @@ class CopyProgress(Answer, frozen=True, kw_only=True):
     partitions_bytes_unknown: int
     partitions_falling_behind: int
     example: Annotated[MoveWait | None, Meta(description="null: no partition is left in it")]
+    bytes_left_is_partial: BytesLeftPartial = False
 
 
 class CopiesLeft(Answer, frozen=True, kw_only=True):

@@ -34,7 +34,13 @@ from controller.apis.reassignments import (
     MoveCommand,
     alter_moves,
 )
-from controller.move_requests import BytesPerS, KnownBytes, OngoingReassignment, TimeLeftMs
+from controller.move_requests import (
+    BytesLeftPartial,
+    BytesPerS,
+    KnownBytes,
+    OngoingReassignment,
+    TimeLeftMs,
+)
 from statemachine.commands import AlterMove as AlterCommand
 from statemachine.commands import CancelMoves as CancelCommand
 from statemachine.commands import (
@@ -156,6 +162,7 @@ class MoveProgress(Move, frozen=True, kw_only=True):
     bytes_left: KnownBytes = None
     bytes_per_s: BytesPerS = None
     time_left_ms: TimeLeftMs = None
+    bytes_left_is_partial: BytesLeftPartial = False
     partitions_bytes_unknown: int = 0
     partitions_falling_behind: Annotated[
         int, Meta(description="Partitions written faster than they are copied")
@@ -787,6 +794,7 @@ def copies_of(image: Image, move_id: int, report_of: CopyLookup) -> Slices[dict[
         "partitions_falling_behind": 0 if is_still else found.behind,
         "time_left_ms": found.time_left_ms,
         "bytes_left": found.bytes_left if found.known else None,
+        "bytes_left_is_partial": found.known > 0 and found.is_partial,
         "bytes_per_s": found.bytes_per_s if found.known else None,
     }
 

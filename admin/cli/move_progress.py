@@ -174,7 +174,7 @@ def left_to_copy(move: "MoveProgress") -> str:
     unknown = move.partitions_bytes_unknown
     more = f" plus {unknown} partition(s) of unknown size" if unknown else ""
     rate, time_left = known(move.bytes_per_s, show_rate), known(move.time_left_ms, show_duration)
-    words = f"Left to copy: {show_size(move.bytes_left)}{more}, at {rate}; time left: {time_left}."
+    words = f"Left to copy: {bytes_left(move)}{more}, at {rate}; time left: {time_left}."
     if not move.partitions_falling_behind:
         return words
     words += f" {move.partitions_falling_behind} partition(s) fall behind: writes exceed the copy"
@@ -183,6 +183,12 @@ def left_to_copy(move: "MoveProgress") -> str:
         return words
     command = f"`metaquorum moves throttle {move.move_id} BYTES_PER_S`"
     return f"{words} Raise the limit with {command}; 0 removes it."
+
+
+def bytes_left(move: "Move") -> str:
+    """The bytes that a running move still has to copy, as far as they are known."""
+    left = known(getattr(move, "bytes_left", None), show_size)
+    return f"at least {left}" if getattr(move, "bytes_left_is_partial", False) else left
 
 
 def throttled(move: "Move", asked: "NewMove[Any]") -> str:

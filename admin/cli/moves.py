@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from admin.cli.move_progress import counts, known, left_to_copy, show_rate, wait_for
+from admin.cli.move_progress import bytes_left, counts, known, left_to_copy, show_rate, wait_for
 from admin.cli.options import (
     MOVE_ID,
     PARTITION,
@@ -278,7 +278,7 @@ _MOVES: Final["Columns[Move]"] = {
     "Done": lambda move: move.completed,
     "Stepping": lambda move: move.stepping,
     "Waiting": lambda move: move.waiting,
-    "Left": lambda move: "-" if move.ended else known(getattr(move, "bytes_left", None), show_size),
+    "Left": lambda move: "-" if move.ended else bytes_left(move),
     "Priority": lambda move: move.priority,
     "Since": lambda move: _time(move.since_ms),
     "AskedBy": lambda move: move.asked_by or "-",

@@ -188,6 +188,8 @@ class MoveCopies(Struct, frozen=True, kw_only=True, gc=False):
     falls behind."""
     behind: int = 0
     """Partitions with a replica that falls behind."""
+    is_partial: bool = False
+    """True if `bytes_left` lacks something: partitions of unknown size, or further steps."""
 
 
 def move_copies(image: Image, move_id: MoveId, report_of: CopyLookup) -> Slices[MoveCopies]:
@@ -200,6 +202,7 @@ def move_copies(image: Image, move_id: MoveId, report_of: CopyLookup) -> Slices[
     looked_at = (keys & index.stepping)[:COPIES_LOOKED_AT_MAX]
     bytes_left, rate, known, behind = 0, 0, 0, 0
     time_ms: int | None = 0
+    has_further_steps = False
     for key in looked_at:
         place = index.at(key)
         assert place is not None, "a key is in a bitmap, but no partition has it"
@@ -215,6 +218,7 @@ def move_copies(image: Image, move_id: MoveId, report_of: CopyLookup) -> Slices[
         rate += found.bytes_per_s
         behind += bool(found.behind)
         is_last = not partition.target or partition.aimed == partition.target
+        has_further_steps |= not is_last
         if time_ms is not None:
             own_ms = found.time_left_ms if is_last else None
             time_ms = None if own_ms is None else max(time_ms, own_ms)
@@ -226,4 +230,5 @@ def move_copies(image: Image, move_id: MoveId, report_of: CopyLookup) -> Slices[
         unknown=unknown,
         time_left_ms=None if unknown else time_ms,
         behind=behind,
+        is_partial=has_further_steps or unknown > 0,
     )

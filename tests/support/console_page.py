@@ -20,7 +20,7 @@ _MEASURE: Final = r"(\d+ h )?(\d+ min )?\d+(\.\d+)? (ms|s|B|KiB|MiB)(/s)?(?!\w)"
 
 MASKS: Final = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<time>"),
-    (rf"{_MEASURE}|\bunknown\b", "<measured>"),
+    (rf"(?:at least )?(?:{_MEASURE})|\bunknown\b", "<measured>"),
     (r"(process|TopicId:) [\w-]+", r"\1 <id>"),
     # The leader of the quorum, and the replicas of partitions, are drawn by lot.
     (r"(controller-|Controller |LeaderId: +|[Vv]oter |local restart )\d\b", r"\1<controller>"),

@@ -312,9 +312,17 @@ def test_partitions_beyond_the_limit_of_an_answer_are_counted() -> None:
 def test_bytes_left_are_shown_as_far_as_they_are_known() -> None:
     known = replace(MOVE, bytes_left=3 << 30, bytes_per_s=10 << 20, time_left_ms=307_200)
     assert "Left to copy: 3.0 GiB, at 10.0 MiB/s; time left: 5 min 7 s." in move_details(known)
-    partly = replace(known, partitions_bytes_unknown=4, time_left_ms=None)
-    words = "Left to copy: 3.0 GiB plus 4 partition(s) of unknown size, at 10.0 MiB/s; time left"
+    partly = replace(
+        known, bytes_left_is_partial=True, partitions_bytes_unknown=4, time_left_ms=None
+    )
+    words = "Left to copy: at least 3.0 GiB plus 4 partition(s) of unknown size, at 10.0 MiB/s; "
+    words += "time left"
     assert f"{words}: unknown." in move_details(partly)
+    for each, left in ((known, "3.0 GiB"), (partly, "at least 3.0 GiB")):
+        table = listed(
+            Moves(moves=(each,), all_paused=None, as_of_offset=0, total=1, next_page_token=None)
+        )
+        assert f"  {left}  " in table.splitlines()[1]
     behind = replace(known, partitions_falling_behind=2, time_left_ms=None)
     words = "time left: unknown. 2 partition(s) fall behind: writes exceed the copy rate."
     assert f"{words}\n" in f"{move_details(behind)}\n"

@@ -185,7 +185,7 @@ def test_a_partition_that_waits_for_its_step_has_nothing_to_tell() -> None:
     assert left_of(world, report_of, 0) is not None
     assert left_of(world, report_of, 1) is None
     assert whole(move_copies(world.image, 1, report_of)) == MoveCopies(
-        bytes_left=10, bytes_per_s=100, known=1, unknown=1, time_left_ms=None
+        bytes_left=10, bytes_per_s=100, known=1, unknown=1, time_left_ms=None, is_partial=True
     )
 
 
@@ -198,6 +198,7 @@ def test_the_slowest_partition_gives_the_end_of_a_move() -> None:
     unknown = reports_of((4, report(0, 1_000)), (4, report(1, 100, 1)))
     found = whole(move_copies(world.image, 1, unknown))
     assert (found.known, found.unknown, found.time_left_ms) == (2, 1, None)
+    assert found.is_partial
 
 
 def test_a_move_with_further_steps_does_not_say_when_it_ends() -> None:
@@ -207,6 +208,8 @@ def test_a_move_with_further_steps_does_not_say_when_it_ends() -> None:
     report_of = reports_of((4, report(0, 1_000)), (5, report(0, 1_000)))
     found = whole(move_copies(world.image, 1, report_of))
     assert (found.bytes_left, found.unknown, found.time_left_ms) == (1_000, 0, None)
+    assert found.is_partial
     world.sync(1, 2, 3, 4)
     found = whole(move_copies(world.image, 1, report_of))
     assert (found.bytes_left, found.unknown, found.time_left_ms) == (1_000, 0, 10_000)
+    assert not found.is_partial

@@ -160,7 +160,7 @@ function show(row, move) {
   bar.set(over / total, move.stepping / total);
   fact(facts.Partitions, `${whole(over)} of ${whole(move.partitions_total)} done, ${whole(move.stepping)} under way${move.waiting ? `, ${whole(move.waiting)} waiting` : ""}`);
   fact(facts.Step, move.example && move.example.steps > 1 ? `${move.example.step} of ${move.example.steps}` : null);
-  fact(facts.Left, move.bytes_left === null ? null : bytes(move.bytes_left));
+  fact(facts.Left, move.bytes_left === null ? null : `${move.bytes_left_is_partial ? "at least " : ""}${bytes(move.bytes_left)}`);
   fact(facts.Rate, move.bytes_per_s === null ? null : `${bytes(move.bytes_per_s)}/s`);
   fact(facts["Time left"], move.time_left_ms === null ? null : duration(move.time_left_ms));
   fact(facts.Throttle, move.throttle_bytes_per_s ? `${bytes(move.throttle_bytes_per_s)}/s` : null);
