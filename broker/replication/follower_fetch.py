@@ -156,6 +156,17 @@ class LeaderFetchState:
                     next_ms = now_ms + _BUSY_MS
         return FetchPlan(positions, _UNTIL_EVENT if next_ms is None else next_ms - now_ms)
 
+    def bytes_max(self, positions: Iterable[Partition], most: int) -> Mapping[Partition, int]:
+        """The most bytes to request of each partition: of a throttled one no more than a burst.
+
+        The leader sends a larger batch all the same: it never cuts one.
+        """
+        burst = self._throttle.burst_bytes
+        if burst is None or burst >= most:
+            return dict.fromkeys(positions, most)
+        throttled = max(1, burst)
+        return {each: throttled if self._is_throttled(each) else most for each in positions}
+
     def on_sent(self, positions: dict[Partition, FetchPosition]) -> None:
         """Note that these positions were requested."""
         self._has_new = False
@@ -295,7 +306,7 @@ def fetch_request(
     version: int,
     replica: tuple[BrokerId, int],
     positions: Mapping[Partition, FetchPosition],
-    partition_bytes_max: int,
+    bytes_max: Mapping[Partition, int],
 ) -> bytes:
     """Encode the fetch. Raises `ValueError` for a version without a broker epoch.
 
@@ -313,7 +324,7 @@ def fetch_request(
             position.offset,
             position.last_epoch,
             partition.log.start,
-            partition_bytes_max,
+            bytes_max[partition],
             _NO_TAGS,
         )
         by_topic.setdefault(partition.key.topic_id, []).append(asked)

@@ -102,7 +102,7 @@ class ReplicaFetcher:
             version,
             (self._manager.broker_id, NO_EPOCH if epoch is None else epoch),
             positions,
-            self._partition_bytes_max,
+            self._state.bytes_max(positions, self._partition_bytes_max),
         )
 
     async def _handle(self, positions: dict[Partition, FetchPosition], outcome: Outcome) -> None:

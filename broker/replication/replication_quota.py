@@ -46,6 +46,12 @@ class TokenBucket:
         self._since_ms = now_ms
         return True
 
+    @property
+    def burst_bytes(self) -> int | None:
+        """The bytes of a full bucket; None if there is no limit."""
+        rate = self.rate_bytes_per_s
+        return None if rate is None else rate * BURST_MS // _MS_PER_S
+
     def take(self, size_bytes: int, now_ms: int) -> None:
         """Take bytes from the bucket."""
         if self.rate_bytes_per_s is not None:

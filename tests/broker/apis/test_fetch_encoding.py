@@ -103,13 +103,15 @@ async def test_a_followers_request(tmp_path: Path) -> None:
             for at, partition in enumerate(held)
         }
         for version in range(REPLICA_STATE_FROM, SPOKEN[ApiKey.FETCH].highest + 1):
-            ours = fetch_request(version, (2, 12), positions, 1 << 20)
+            ours = fetch_request(version, (2, 12), positions, dict.fromkeys(positions, 1 << 20))
             assert (
                 codec.encode_request_body(ApiKey.FETCH, version, request_of(version, positions))
                 == ours
             )
         with pytest.raises(ValueError, match="carries no broker epoch"):
-            fetch_request(REPLICA_STATE_FROM - 1, (2, 12), positions, 1 << 20)
+            fetch_request(
+                REPLICA_STATE_FROM - 1, (2, 12), positions, dict.fromkeys(positions, 1 << 20)
+            )
 
 
 def request_of(version: int, positions: Any) -> Any:

@@ -134,10 +134,22 @@ async def test_a_leader_gives_one_batch_whatever_the_rate_and_then_no_more(tmp_p
         assert log_end(brokers, THROTTLED) == 1
 
 
+async def test_a_follower_requests_no_more_than_its_rate_yields_in_a_second(tmp_path: Path) -> None:
+    """The leader is not throttled, and would send all three batches."""
+    async with behind(tmp_path) as brokers:
+        throttle(brokers, "follower", "1")
+        await brokers.start(FOLLOWER)
+        await until(lambda: log_end(brokers, THROTTLED) == 1)
+        await produce(brokers[LEADER], "t", batch(b"d"), number=FREE)
+        await until(lambda: log_end(brokers, FREE) == 4)
+        await until(lambda: bool(parked(brokers)))
+        assert log_end(brokers, THROTTLED) == 1
+
+
 async def test_a_follower_that_has_caught_up_joins_the_isr_whatever_it_owes(tmp_path: Path) -> None:
     """It says to the leader that it has everything by the fetch after; that one brings nothing."""
     async with behind(tmp_path) as brokers:
-        throttle(brokers, "follower", "1")
+        throttle(brokers, "follower", str(2 * len(batch(b"a")) + 1))
         await brokers.start(FOLLOWER)
         await until(lambda: brokers.controller.of("t", THROTTLED).isr == (LEADER, FOLLOWER))
 
