@@ -13,6 +13,7 @@ from admin.cli.options import (
     Exit,
     Parsed,
     Target,
+    WholeNumber,
     add_options,
     output_option,
     run,
@@ -51,7 +52,7 @@ def _age_ms(text: str) -> int:
 
 
 _keeping: Final = add_options(
-    click.option("--keep", type=click.IntRange(min=1), help="Keep only this many newest backups."),
+    click.option("--keep", type=WholeNumber(min=1), help="Keep only this many newest backups."),
     click.option(
         "--keep-for",
         "keep_ms",

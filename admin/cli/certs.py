@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from admin.cli.options import BadInput, add_options, say, write
+from admin.cli.options import BadInput, WholeNumber, add_options, say, write
 
 if TYPE_CHECKING:
     from admin.tools.certificates import Authority, Issued
@@ -29,7 +29,7 @@ _folder: Final = click.option(
 def _days(default: int) -> Callable[[Any], Any]:
     return click.option(
         "--days",
-        type=click.IntRange(1, DAYS_MAX),
+        type=WholeNumber(1, DAYS_MAX),
         default=default,
         show_default=True,
         help="How long the certificate is valid.",

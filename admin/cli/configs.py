@@ -11,6 +11,7 @@ from admin.cli.options import (
     NAME_VALUE,
     Parsed,
     Target,
+    WholeNumber,
     add_options,
     output_option,
     say,
@@ -31,12 +32,12 @@ _CONFIGS: Final["Columns[ConfigInfo]"] = {
 
 _resource_options: Final = add_options(
     click.option("--topic", help="A topic."),
-    click.option("--broker", type=click.IntRange(0), help="A broker, by its id."),
+    click.option("--broker", type=WholeNumber(0), help="A broker, by its id."),
     click.option("--broker-default", is_flag=True, help="The default of all brokers."),
     click.option(
         "--broker-logger",
         "logger",
-        type=click.IntRange(0),
+        type=WholeNumber(0),
         help="The log levels of a node, a broker or a controller, by its id; until it restarts.",
     ),
 )

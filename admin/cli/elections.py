@@ -11,6 +11,7 @@ from admin.cli.options import (
     ID_MAX,
     Exit,
     Target,
+    WholeNumber,
     finish,
     output_option,
     read_file,
@@ -35,7 +36,7 @@ UNCLEAN: Final = "unclean"
 )
 @click.option("--all-topic-partitions", is_flag=True, help="All partitions that need it.")
 @click.option("--topic", help="The topic of one partition.")
-@click.option("--partition", type=click.IntRange(0, ID_MAX), help="The partition of --topic.")
+@click.option("--partition", type=WholeNumber(0, ID_MAX), help="The partition of --topic.")
 @click.option(
     "--path-to-json-file",
     "file",

@@ -14,6 +14,7 @@ from admin.cli.options import (
     Exit,
     Parsed,
     Target,
+    WholeNumber,
     finish,
     output_option,
     say,
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from admin.model import PartitionId
 
 TIME: Final = Parsed("time", parse_time_ms)
-OFFSET: Final = click.IntRange(0, 2**63 - 1)
+OFFSET: Final = WholeNumber(0, 2**63 - 1)
 WAYS: Final = ("to_earliest", "to_latest", "to_offset", "to_datetime", "shift_by")
-SHIFT: Final = click.IntRange(-(2**63), 2**63 - 1)
+SHIFT: Final = WholeNumber(-(2**63), 2**63 - 1)
 
 
 @click.group()

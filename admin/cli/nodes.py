@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from admin.cli.late_imports import nothing_collected
-from admin.cli.options import DURATION, BadInput, Exit, command_line, is_given, say, write
+from admin.cli.options import (
+    DURATION,
+    BadInput,
+    Exit,
+    WholeNumber,
+    command_line,
+    is_given,
+    say,
+    write,
+)
 
 if TYPE_CHECKING:
     from admin.tools.local_cluster import LocalCluster
@@ -92,8 +101,8 @@ _secure_option = click.option(
 
 
 @click.group(invoke_without_command=True)
-@click.option("--controllers", type=click.IntRange(1, 9), help="How many. [default: 3]")
-@click.option("--brokers", type=click.IntRange(0, 50), help="How many. [default: 4]")
+@click.option("--controllers", type=WholeNumber(1, 9), help="How many. [default: 3]")
+@click.option("--brokers", type=WholeNumber(0, 50), help="How many. [default: 4]")
 @click.option(
     "--dir",
     "folder",
@@ -102,7 +111,7 @@ _secure_option = click.option(
 )
 @click.option(
     "--base-port",
-    type=click.IntRange(0, 65_000),
+    type=WholeNumber(0, 65_000),
     help="Node n listens at this plus n, its HTTP at this plus 50 plus n; 0 takes free ports. "
     "[default: 19000]",
 )
@@ -334,7 +343,7 @@ DEADLINE_MS = 60_000
 )
 @click.option(
     "--base-port",
-    type=click.IntRange(0, 65_000),
+    type=WholeNumber(0, 65_000),
     default=0,
     help="As in `metaquorum local`.  [default: free ports]",
 )
@@ -357,7 +366,9 @@ DEADLINE_MS = 60_000
 )
 @_secure_option
 @click.option(
-    "--seed", type=int, help="Repeat the random choices of a run: the same moment of the kill."
+    "--seed",
+    type=WholeNumber(),
+    help="Repeat the random choices of a run: the same moment of the kill.",
 )
 @click.pass_context
 def demo(ctx: click.Context, /, once: bool, seed: int | None, **options: Any) -> None:

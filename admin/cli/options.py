@@ -73,6 +73,28 @@ class Parsed(click.ParamType[T]):
             self.fail(str(error), param, ctx)
 
 
+class WholeNumber(click.IntRange):
+    """A whole number in a range; the error of a wrong one says which are right."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is not {self._wanted()}", param, ctx)
+
+    def _wanted(self) -> str:
+        match self.min, self.max:
+            case int(lowest), int(highest):
+                return f"a whole number from {lowest} to {highest}"
+            case int(lowest), _:
+                return f"a whole number of at least {lowest}"
+            case _, int(highest):
+                return f"a whole number of at most {highest}"
+            case _:
+                return "a whole number"
+
+
 def _addresses(text: str) -> "tuple[Address, ...]":
     from quorum.transport.address import parse_addresses
 
@@ -137,8 +159,8 @@ BROKERS: Final = Parsed("id,...", _broker_ids)
 PARTITION: Final = Parsed("topic-number", _partition)
 NAME_VALUE: Final = Parsed("name=value", _name_and_value)
 DURATION: Final = Parsed("duration", _duration_ms)
-MOVE_ID: Final = click.IntRange(1, 2**63 - 1)
-PRIORITY: Final = click.IntRange(-(2**31), 2**31 - 1)
+MOVE_ID: Final = WholeNumber(1, 2**63 - 1)
+PRIORITY: Final = WholeNumber(-(2**31), 2**31 - 1)
 RATE: Final = Parsed("bytes", partial(_rate, lowest=1))
 """Bytes per second."""
 RATE_OR_NONE: Final = Parsed("bytes", partial(_rate, lowest=0))
@@ -265,7 +287,22 @@ OUTPUTS: Final = ("table", "json", "yaml")
 _PROFILE: Final = "metaquorum.profile"
 
 
-class ProfileOption(click.Option):
+class SourcedOption(click.Option):
+    """An option that may come from the environment; an error names where its value comes from."""
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """The option, with the variable or the profile if the value is from there."""
+        hint = click.Parameter.get_error_hint(self, ctx)
+        match ctx and ctx.get_parameter_source(str(self.name)):
+            case ParameterSource.ENVIRONMENT:
+                return f"{hint} (env var: '{self.envvar}')"
+            case ParameterSource.DEFAULT_MAP:
+                return f"{hint} (of the profile in use)"
+            case _:
+                return hint
+
+
+class ProfileOption(SourcedOption):
     """An option whose default is the value that the profile in use has for it."""
 
     def consume_value(
@@ -326,6 +363,7 @@ _target_options: Final = add_options(
     ),
     click.option(
         "--profile",
+        cls=SourcedOption,
         is_eager=True,
         envvar="METAQUORUM_PROFILE",
         show_envvar=True,
@@ -417,6 +455,7 @@ def with_target(work: Callable[..., Any]) -> Callable[..., None]:
 
 command_config_option = click.option(
     "--command-config",
+    cls=SourcedOption,
     type=click.Path(path_type=Path),
     envvar="METAQUORUM_COMMAND_CONFIG",
     show_envvar=True,

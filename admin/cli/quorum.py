@@ -16,6 +16,7 @@ from admin.cli.options import (
     Exit,
     Parsed,
     Target,
+    WholeNumber,
     add_options,
     is_given,
     is_id,
@@ -219,7 +220,7 @@ async def alter(
 
 
 _voter_options: Final = add_options(
-    click.option("--controller-id", type=click.IntRange(min=0), required=True),
+    click.option("--controller-id", type=WholeNumber(min=0), required=True),
     click.option(
         "--controller-directory-id", "directory", type=DIRECTORY, help="[default: looked up]"
     ),
@@ -345,7 +346,7 @@ def leader() -> None:
 @leader.command("transfer")
 @click.option(
     "--to",
-    type=click.IntRange(min=0, max=ID_MAX),
+    type=WholeNumber(min=0, max=ID_MAX),
     metavar="ID",
     help="The new leader. [default: the most advanced voter]",
 )

@@ -21,6 +21,7 @@ from admin.cli.options import (
     BadInput,
     Parsed,
     Target,
+    WholeNumber,
     say,
     topic_name,
     with_target,
@@ -127,7 +128,7 @@ READ_BYTES: Final = 256 * 1024
     type=SEPARATOR,
     help="The text between key and value in each line; \\t is a tab.",
 )
-@click.option("--partition", type=click.IntRange(0), help="Write to this partition only.")
+@click.option("--partition", type=WholeNumber(0), help="Write to this partition only.")
 @click.option(
     "--header", "headers", type=NAME_VALUE, multiple=True, help="A header of every record."
 )
@@ -263,8 +264,8 @@ def _checked_group(ctx: click.Context, param: click.Parameter, group: str | None
     help="Read as a member of this consumer group and commit; --from-beginning is for partitions "
     "without a committed offset.",
 )
-@click.option("--max-records", type=click.IntRange(1), help="Stop after so many records.")
-@click.option("--partition", type=click.IntRange(0), help="Read this partition only.")
+@click.option("--max-records", type=WholeNumber(1), help="Stop after so many records.")
+@click.option("--partition", type=WholeNumber(0), help="Read this partition only.")
 @click.option(
     "--key-separator",
     type=SEPARATOR,

@@ -15,6 +15,7 @@ from admin.cli.options import (
     Exit,
     Parsed,
     Target,
+    WholeNumber,
     finish,
     output_option,
     read_file,
@@ -53,7 +54,7 @@ TIME: Final = Parsed("time", _time)
 @click.argument("topics", nargs=-1)
 @click.option("--topic", "named", multiple=True, metavar="TOPIC", help="Same as an argument.")
 @click.option(
-    "--partition", "numbers", type=click.IntRange(0, ID_MAX), multiple=True, help="Only this one."
+    "--partition", "numbers", type=WholeNumber(0, ID_MAX), multiple=True, help="Only this one."
 )
 @click.option(
     "--time",

@@ -11,6 +11,7 @@ from admin.cli.options import (
     NAME_VALUE,
     Exit,
     Target,
+    WholeNumber,
     check_dry_run,
     key_option,
     output_option,
@@ -47,11 +48,11 @@ command.add_command(elect_leaders)
 @command.command("create")
 @topic_name
 @click.option(
-    "--partitions", type=click.IntRange(1), help="Number of partitions. [default: the cluster's]"
+    "--partitions", type=WholeNumber(1), help="Number of partitions. [default: the cluster's]"
 )
 @click.option(
     "--replication-factor",
-    type=click.IntRange(1, 32_767),
+    type=WholeNumber(1, 32_767),
     help="Replicas of each partition. [default: the cluster's]",
 )
 @click.option("--config", "configs", type=NAME_VALUE, multiple=True, help="A topic configuration.")
@@ -152,11 +153,11 @@ def _none(chosen: PartitionFilter, *, named: bool) -> str:
 
 @command.command("alter")
 @topic_name
-@click.option("--partitions", type=click.IntRange(1), help="The new total number of partitions.")
+@click.option("--partitions", type=WholeNumber(1), help="The new total number of partitions.")
 @click.option(
     "--replication-factor",
     "factor",
-    type=click.IntRange(1, 32_767),
+    type=WholeNumber(1, 32_767),
     help="The new number of replicas of each partition.",
 )
 @click.option("--brokers", type=BROKERS, help="Place new replicas on these brokers only: 101,102.")

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from admin.cli.options import BadInput, Target, output_option, say, show, with_target, yes_option
+from admin.cli.options import (
+    BadInput,
+    Target,
+    WholeNumber,
+    output_option,
+    say,
+    show,
+    with_target,
+    yes_option,
+)
 from admin.cli.output import columns
 
 if TYPE_CHECKING:
@@ -44,7 +53,7 @@ def command() -> None:
 )
 @click.option(
     "--iterations",
-    type=click.IntRange(ITERATIONS, ITERATIONS_MAX),
+    type=WholeNumber(ITERATIONS, ITERATIONS_MAX),
     default=ITERATIONS,
     show_default=True,
     help="The rounds that a guess of the password costs.",

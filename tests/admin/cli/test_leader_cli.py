@@ -64,8 +64,8 @@ async def test_a_refused_transfer_is_one_sentence(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("transfer",), "give --bootstrap-server or --bootstrap-controller"),
-        (("transfer", "--to", "x", *NOBODY), "'x' is not a valid integer range"),
-        (("transfer", "--to", "-1", *NOBODY), "-1 is not in the range"),
+        (("transfer", "--to", "x", *NOBODY), "'x' is not a whole number from 0 to 2147483647"),
+        (("transfer", "--to", "-1", *NOBODY), "'-1' is not a whole number from 0 to 2147483647"),
         (("take", *NOBODY), "No such command 'take'"),
     ],
 )

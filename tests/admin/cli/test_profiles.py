@@ -54,6 +54,18 @@ def test_a_profile_has_time_out_and_output_and_can_be_chosen_by_the_environment(
     assert (none.stdout, none.stderr) == ("", "There are no profiles.\n")
 
 
+def test_a_wrong_value_is_blamed_on_where_it_comes_from() -> None:
+    environ = {"METAQUORUM_BOOTSTRAP_SERVER": "127.0.0.1"}
+    given = run("topics", "list", "--bootstrap-server", "127.0.0.2", **environ)
+    assert "Invalid value for '--bootstrap-server': '127.0.0.2': a port is" in given.stderr
+    of_variable = "'--bootstrap-server' (env var: 'METAQUORUM_BOOTSTRAP_SERVER'): '127.0.0.1': a"
+    assert of_variable in run("topics", "list", **environ).stderr
+    file = profiles_file()
+    file.write_text('[profiles.bad]\nbootstrap-server = "127.0.0.3"\n')
+    of_profile = run("topics", "list", "--profile", "bad")
+    assert "'--bootstrap-server' (of the profile in use): '127.0.0.3'" in of_profile.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
