@@ -280,7 +280,7 @@ class AdminClient:
     ) -> Response[Mapping[str, TopicDescription]]:
         """As `describe_topics`, with its offset."""
         answer = await self._ask(_fit(metadata(names), stale=stale))
-        return Response(read_topics(answer.value), answer.as_of)
+        return Response(read_topics(answer.value, self.security.principal), answer.as_of)
 
     async def create_topic(
         self,

@@ -96,8 +96,11 @@ def read_brokers(response: Any) -> tuple[BrokerInfo, ...]:
     return tuple(node_of(each.node_id, each) for each in response.brokers)
 
 
-def read_topics(response: Any) -> dict[str, TopicDescription]:
-    """The topics in an answer to Metadata; those that do not exist are left out."""
+def read_topics(response: Any, principal: str) -> dict[str, TopicDescription]:
+    """The topics in an answer to Metadata; those that do not exist are left out.
+
+    An error names the `principal` that has asked.
+    """
     topics: dict[str, TopicDescription] = {}
     for topic in response.topics:
         code = topic.error_code.value
@@ -107,7 +110,7 @@ def read_topics(response: Any) -> dict[str, TopicDescription]:
             message = None
             if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 # The answer has no field for it.
-                message = f"this client needs DESCRIBE on TOPIC {topic.name}"
+                message = f"{principal} needs DESCRIBE on TOPIC {topic.name}"
             raise Refused(f"topic {topic.name} cannot be described", code, message)
         topics[topic.name] = TopicDescription(
             name=topic.name,

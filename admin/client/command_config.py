@@ -16,10 +16,16 @@ from admin.security_settings import SecuritySettings, client_security
 from admin.setting_kinds import MECHANISM, PROTOCOL
 from admin.settings import SETTINGS, InvalidSetting, Setting
 from admin.text_file import read_text
+from quorum.protocol.principal import ANONYMOUS
 from quorum.transport.address import Address, parse_addresses
 from quorum.transport.security.client_log import SilentLog
 from quorum.transport.security.mechanisms import OAUTHBEARER
-from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity, SecurityProtocol
+from quorum.transport.security.protocols import (
+    PLAIN_CLIENT,
+    UNKNOWN_PRINCIPAL,
+    ClientSecurity,
+    SecurityProtocol,
+)
 from quorum.transport.security.tls import Pem
 from statemachine.near_name import near_name
 
@@ -114,8 +120,20 @@ def client_config(values: Mapping[str, Any]) -> ClientConfig:
     security = client_security(
         protocol, settings, mechanism_setting="sasl.mechanism", is_node=False
     )
-    security = replace(security, log=SilentLog())
+    security = replace(security, log=SilentLog(), principal=_principal(protocol, settings))
     return ClientConfig(security, MappingProxyType(_librdkafka(protocol, settings)))
+
+
+def _principal(protocol: SecurityProtocol, settings: SecuritySettings) -> str:
+    """The principal that nodes give this client, as far as it knows without asking them."""
+    if not protocol.has_sasl:
+        has_name = protocol.has_tls and settings.tls(protocol, is_server=False).chain is not None
+        return UNKNOWN_PRINCIPAL if has_name else str(ANONYMOUS)
+    mechanism = settings.get("sasl.mechanism")
+    module = settings.login(mechanism)
+    if module is None or mechanism == OAUTHBEARER or module.text("tokenauth"):
+        return UNKNOWN_PRINCIPAL
+    return f"User:{module.text('username')}"
 
 
 def _librdkafka(protocol: SecurityProtocol, settings: SecuritySettings) -> dict[str, Any]:

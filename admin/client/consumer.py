@@ -12,7 +12,7 @@ from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from admin.client.command_config import NO_CONFIG, ClientConfig
-from admin.client.librdkafka import POLL_SECONDS, BlockingClient, reason_of
+from admin.client.librdkafka import POLL_SECONDS, BlockingClient, is_unauthorized
 from admin.faults import AdminError
 from quorum.transport.address import Address
 
@@ -121,11 +121,13 @@ class Consumer:
             try:
                 return await self._client.call(ask)
             except KafkaException as error:
+                reason = self._client.reason_of(error.args[0], f"DESCRIBE on TOPIC {self.topic}")
+                failing = f"offsets of {self.topic}-{partition} cannot be read"
+                if is_unauthorized(error.args[0]):
+                    raise AdminError(f"{failing}: {reason}") from None
                 if now() >= deadline:
-                    raise AdminError(
-                        f"offsets of {self.topic}-{partition} cannot be read for "
-                        f"{self._client.timeout_ms} ms: {error.args[0].str()}"
-                    ) from None
+                    time = f"for {self._client.timeout_ms} ms"
+                    raise AdminError(f"{failing} {time}: {reason}") from None
                 await asyncio.sleep(POLL_SECONDS)
 
     def _is_end(self, error: KafkaError) -> bool:
@@ -134,7 +136,7 @@ class Consumer:
             # librdkafka looks up the coordinator of the group, which this reader does not join.
             return False
         if error.code() != KafkaError._PARTITION_EOF:
-            reason = reason_of(error, "READ")
+            reason = self._client.reason_of(error, f"READ on TOPIC {self.topic}")
             raise AdminError(f"topic {self.topic} cannot be read: {reason}")
         return True
 

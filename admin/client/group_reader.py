@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from admin.client.command_config import NO_CONFIG, ClientConfig
 from admin.client.consumer import BUFFER_KBYTES, RECORDS_MAX, TIMEOUT_MS, ReadRecord, record_of
 from admin.client.kafka_only import KafkaOnly, check_offered
-from admin.client.librdkafka import POLL_SECONDS, BlockingClient, reason_of
+from admin.client.librdkafka import POLL_SECONDS, BlockingClient
 from admin.faults import AdminError
 from quorum.transport.address import Address
 
@@ -109,7 +109,8 @@ class GroupReader:
                 self._unfinished.discard(message.partition())
             return False
         is_of_group = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
-        reason = reason_of(error, "READ", "group" if is_of_group else "topic")
+        resource = f"GROUP {self.group}" if is_of_group else f"TOPIC {self.topic}"
+        reason = self._client.reason_of(error, f"READ on {resource}")
         raise AdminError(f"topic {self.topic} cannot be read as group {self.group}: {reason}")
 
     def _store(self, records: Sequence[ReadRecord]) -> None:

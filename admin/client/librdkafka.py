@@ -33,11 +33,19 @@ _UNAUTHORIZED: Final = (
 )
 
 
-def reason_of(error: KafkaError, operation: str, resource: str = "topic") -> str:
-    """Return an error of librdkafka in words; if a right is missing, it is this operation."""
+def is_unauthorized(error: KafkaError) -> bool:
+    """Return whether a right is missing."""
+    return error.code() in _UNAUTHORIZED
+
+
+def reason_of(error: KafkaError, principal: str, right: str) -> str:
+    """Return an error of librdkafka in words; if a right is missing, it is this one.
+
+    A right has the form "READ on TOPIC orders".
+    """
     said = error.str()
-    if error.code() in _UNAUTHORIZED:
-        said += f" (this client needs {operation} on the {resource})"
+    if is_unauthorized(error):
+        said += f" ({principal} needs {right})"
     if error.code() == KafkaError._MSG_TIMED_OUT:
         # It retries, and keeps the broker's last error to itself.
         said += " (topics describe tells if the leader, or too many in-sync replicas, are missing)"
@@ -79,12 +87,17 @@ class BlockingClient:
     ) -> None:
         self.settings: Final = settings_of(bootstrap, client_id, config)
         self.timeout_ms: Final = timeout_ms
+        self._principal = config.security.principal
         self._client = RetryingClient(bootstrap, client_id, config.security)
         self._thread = ThreadPoolExecutor(1)
 
     async def call(self, function: Callable[..., T], *arguments: object) -> T:
         """Call `function` in the thread, after the earlier calls."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+    def reason_of(self, error: KafkaError, right: str) -> str:
+        """Return an error in words, as the function does."""
+        return reason_of(error, self._principal, right)
 
     async def ask(self, call: Call) -> Any:
         """Return the answer to a request that librdkafka has no function for."""
@@ -94,7 +107,8 @@ class BlockingClient:
         self, topic: str, wanted: Sequence[int] | None = None
     ) -> Sequence[PartitionDescription]:
         """The `wanted` partitions of the topic, or all; raises `AdminError`, or `UnknownTopic`."""
-        found = read_topics(await self.ask(metadata([topic]))).get(topic)
+        answer = await self.ask(metadata([topic]))
+        found = read_topics(answer, self._principal).get(topic)
         if found is None:
             raise UnknownTopic(f"there is no topic {topic}")
         every = {each.partition: each for each in found.partitions}

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import confluent_kafka
 
 from admin.client.command_config import NO_CONFIG, ClientConfig
-from admin.client.librdkafka import POLL_SECONDS, BlockingClient, reason_of
+from admin.client.librdkafka import POLL_SECONDS, BlockingClient
 from admin.faults import AdminError
 from quorum.records.encode import ClientRecord
 from quorum.transport.address import Address
@@ -131,12 +131,13 @@ class Producer:
         loop = asyncio.get_running_loop()
         sent: asyncio.Future[Sent] = loop.create_future()
         positions: list[Position] = []
+        right = f"WRITE on TOPIC {topic}"
 
         def delivered(error: Any, message: Any) -> None:
             # In the thread.
             if error is not None:
                 reason = f"records for {topic}-{message.partition()} were not written"
-                reason += f": {reason_of(error, 'WRITE')}"
+                reason += f": {self._client.reason_of(error, right)}"
                 loop.call_soon_threadsafe(self._fail, DeliveryFailed(reason))
                 return
             offset = message.offset()
@@ -180,7 +181,7 @@ class Producer:
             except BufferError:
                 await asyncio.sleep(FULL_SECONDS)
             except confluent_kafka.KafkaException as error:
-                why = reason_of(error.args[0], "WRITE")
+                why = self._client.reason_of(error.args[0], f"WRITE on TOPIC {topic}")
                 self._fail(DeliveryFailed(f"records for {topic} were not written: {why}"))
             else:
                 return
@@ -192,7 +193,8 @@ class Producer:
                 await self._client.call(self._producer.poll, POLL_SECONDS)
             except confluent_kafka.KafkaException as error:
                 # A fatal one: this producer writes nothing any more.
-                why = reason_of(error.args[0], "WRITE")
+                topics = " or ".join(sorted(self._keyless)) or "of any name"
+                why = self._client.reason_of(error.args[0], f"WRITE on TOPIC {topics}")
                 self._fail(DeliveryFailed(f"records were not written: {why}"))
                 return
 

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from confluent_kafka import (
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
+    KafkaError,
     KafkaException,
     TopicPartition,
 )
@@ -25,7 +26,7 @@ from admin.faults import AdminError
 from admin.model import PartitionId
 from quorum.transport.address import Address
 
-K = TypeVar("K")
+K = TypeVar("K", TopicPartition, str)
 T = TypeVar("T")
 
 LATEST: Final = -1
@@ -81,6 +82,7 @@ class RoutedAdmin:
         self, bootstrap: Sequence[Address], *, timeout_ms: int, config: ClientConfig = NO_CONFIG
     ) -> None:
         self._admin = KafkaAdmin(settings_of(bootstrap, "metaquorum-admin", config))
+        self._principal = config.security.principal
         self._within = {"request_timeout": timeout_ms / 1_000}
 
     async def list_offsets(
@@ -90,7 +92,7 @@ class RoutedAdmin:
         asked = {TopicPartition(*each): _spec(time_ms) for each in partitions}
         if not asked:
             return {}
-        found = await _each(self._admin.list_offsets(asked, **self._within), "DESCRIBE")
+        found = await self._each(self._admin.list_offsets(asked, **self._within), "DESCRIBE")
         return {
             _id(place): each if isinstance(each, Failed) else _known(each.offset)
             for place, each in found.items()
@@ -101,7 +103,7 @@ class RoutedAdmin:
     ) -> Mapping[PartitionId, int | Failed]:
         """Delete the records before these offsets, -1 for all; the new first offset of each."""
         asked = [TopicPartition(*id, offset) for id, offset in offsets.items()]
-        found = await _each(self._admin.delete_records(asked, **self._within), "DELETE")
+        found = await self._each(self._admin.delete_records(asked, **self._within), "DELETE")
         return {
             _id(place): each if isinstance(each, Failed) else each.low_watermark
             for place, each in found.items()
@@ -109,21 +111,26 @@ class RoutedAdmin:
 
     async def list_groups(self) -> tuple[Sequence[Group], Sequence[Failed]]:
         """The groups by name, and the reasons of brokers that did not list theirs."""
-        listed = await _whole(
-            self._admin.list_consumer_groups(**self._within), "the groups cannot be listed"
+        listed = await self._whole(
+            self._admin.list_consumer_groups(**self._within),
+            "the groups cannot be listed",
+            "DESCRIBE on CLUSTER kafka-cluster",
         )
         groups = (
             Group(each.group_id, _word(each.state), _word(each.type)) for each in listed.valid
         )
-        errors = [Failed(reason_of(each.args[0], "DESCRIBE")) for each in listed.errors or ()]
+        errors = [
+            Failed(self._reason(each.args[0], "DESCRIBE on CLUSTER kafka-cluster"))
+            for each in listed.errors or ()
+        ]
         return sorted(groups), errors
 
     async def describe_groups(
         self, groups: Sequence[str]
     ) -> Mapping[str, DescribedGroup | Failed | None]:
         """The groups of these names; None for one that does not exist."""
-        found = await _each(
-            self._admin.describe_consumer_groups([*groups], **self._within), "DESCRIBE", "group"
+        found = await self._each(
+            self._admin.describe_consumer_groups([*groups], **self._within), "DESCRIBE"
         )
         return {
             name: each if isinstance(each, Failed) else _described(each)
@@ -134,7 +141,9 @@ class RoutedAdmin:
         """The offsets that a group has committed."""
         asked = [ConsumerGroupTopicPartitions(group)]
         (listed,) = self._admin.list_consumer_group_offsets(asked, **self._within).values()
-        found = await _whole(listed, f"the offsets of group {group} cannot be listed")
+        found = await self._whole(
+            listed, f"the offsets of group {group} cannot be listed", f"DESCRIBE on GROUP {group}"
+        )
         return {
             _id(each): each.offset
             for each in found.topic_partitions
@@ -148,9 +157,11 @@ class RoutedAdmin:
         places = [TopicPartition(*id, offset) for id, offset in offsets.items()]
         asked = [ConsumerGroupTopicPartitions(group, places)]
         (altered,) = self._admin.alter_consumer_group_offsets(asked, **self._within).values()
-        found = await _whole(altered, f"the offsets of group {group} cannot be changed")
+        found = await self._whole(
+            altered, f"the offsets of group {group} cannot be changed", f"READ on GROUP {group}"
+        )
         return {
-            _id(each): Failed(reason_of(each.error, "READ"))
+            _id(each): Failed(self._reason(each.error, f"READ on TOPIC {each.topic}"))
             for each in found.topic_partitions
             if each.error is not None
         }
@@ -158,7 +169,31 @@ class RoutedAdmin:
     async def delete_groups(self, groups: Sequence[str]) -> Mapping[str, Failed | None]:
         """Delete groups without members; the reason for each that was not deleted."""
         asked = self._admin.delete_consumer_groups([*groups], **self._within)
-        return await _each(asked, "DELETE", "group")
+        return await self._each(asked, "DELETE")
+
+    def _reason(self, error: KafkaError, right: str) -> str:
+        return reason_of(error, self._principal, right)
+
+    async def _each(
+        self, futures: Mapping[K, "Future[T]"], operation: str
+    ) -> Mapping[K, T | Failed]:
+        """The result of each part, or the reason why it failed."""
+
+        async def result(part: K, future: "Future[T]") -> T | Failed:
+            try:
+                return await asyncio.wrap_future(future)
+            except KafkaException as error:
+                right = f"{operation} on {_resource(part)}"
+                return Failed(self._reason(error.args[0], right))
+
+        found = await asyncio.gather(*(result(*each) for each in futures.items()))
+        return dict(zip(futures, found, strict=True))
+
+    async def _whole(self, future: "Future[T]", failing: str, right: str) -> T:
+        try:
+            return await asyncio.wrap_future(future)
+        except KafkaException as error:
+            raise AdminError(f"{failing}: {self._reason(error.args[0], right)}") from None
 
 
 def _id(place: TopicPartition) -> PartitionId:
@@ -202,23 +237,6 @@ def _described(found: Any) -> DescribedGroup | None:
     )
 
 
-async def _each(
-    futures: Mapping[K, "Future[T]"], operation: str, resource: str = "topic"
-) -> Mapping[K, T | Failed]:
-    """The result of each part, or the reason why it failed."""
-
-    async def result(future: "Future[T]") -> T | Failed:
-        try:
-            return await asyncio.wrap_future(future)
-        except KafkaException as error:
-            return Failed(reason_of(error.args[0], operation, resource))
-
-    found = await asyncio.gather(*map(result, futures.values()))
-    return dict(zip(futures, found, strict=True))
-
-
-async def _whole(future: "Future[T]", failing: str) -> T:
-    try:
-        return await asyncio.wrap_future(future)
-    except KafkaException as error:
-        raise AdminError(f"{failing}: {reason_of(error.args[0], 'DESCRIBE', 'group')}") from None
+def _resource(part: TopicPartition | str) -> str:
+    """The resource of a part of a request: the topic of a partition, or a group."""
+    return f"GROUP {part}" if isinstance(part, str) else f"TOPIC {part.topic}"

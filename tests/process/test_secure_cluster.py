@@ -164,10 +164,10 @@ def test_a_missing_right_is_named_in_one_sentence_until_an_acl_grants_it(
     refused("User:carol needs CREATE on TOPIC new", "topics", "create", "new")
     read = ("consume", "granted", "--from-beginning")
     for data in (("produce", "granted"), read):
-        refused("needs DESCRIBE on TOPIC granted", *data)
+        refused("User:carol needs DESCRIBE on TOPIC granted", *data)
     allow("describe")
-    refused("needs WRITE on the topic", "produce", "granted")
-    refused("needs READ on the topic", *read)
+    refused("User:carol needs WRITE on TOPIC granted", "produce", "granted")
+    refused("User:carol needs READ on TOPIC granted", *read)
     allow("write")
     allow("read")
     done("produce", "granted")
@@ -178,7 +178,7 @@ def test_a_missing_right_is_named_in_one_sentence_until_an_acl_grants_it(
     assert {each["operation"] for each in granted} == {"DESCRIBE", "WRITE", "READ"}
     assert ask(cluster, "acls", "remove", *asked, "--yes", client=admin).code == 0
     assert ask(cluster, "acls", "remove", *asked, "--yes", client=admin).code == 1
-    refused("needs DESCRIBE on TOPIC granted", "produce", "granted")
+    refused("User:carol needs DESCRIBE on TOPIC granted", "produce", "granted")
 
 
 def test_a_cluster_that_refuses_its_administrator_says_so_at_once(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
+from quorum.protocol.principal import ANONYMOUS
 from quorum.transport.security.client_log import ClientLog
 from quorum.transport.security.sasl_client import ClientSasl
 from quorum.transport.security.sasl_server import ServerSasl
@@ -58,6 +59,10 @@ class ListenerSecurity:
             self.tls.check()
 
 
+UNKNOWN_PRINCIPAL: Final = "this client"
+"""In place of a principal that only the node knows: of a certificate, a token."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClientSecurity:
     """The checks that a client makes of the node that it connects to, and its own proof.
@@ -69,6 +74,8 @@ class ClientSecurity:
     tls: ClientTls | None = None
     sasl: ClientSasl | None = None
     log: ClientLog = field(default_factory=ClientLog)
+    principal: str = UNKNOWN_PRINCIPAL
+    """The principal of the connections, as an error names it."""
 
     def __post_init__(self) -> None:
         assert (self.tls is not None) == self.protocol.has_tls
@@ -83,5 +90,5 @@ class ClientSecurity:
 UNPROTECTED: Final = ListenerSecurity(name="PLAINTEXT")
 """A listener that is given nothing."""
 
-PLAIN_CLIENT: Final = ClientSecurity()
+PLAIN_CLIENT: Final = ClientSecurity(principal=str(ANONYMOUS))
 """A client that is given nothing."""

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import KafkaError
 
 from admin.cli.main import group
 from admin.client.command_config import load_client_config
+from admin.client.librdkafka import reason_of
 
 COMMANDS = (
     ("metadata-quorum", "describe", "--status"),
@@ -64,6 +66,35 @@ def test_settings_of_kafka_that_do_not_count_here_are_passed_over(tmp_path: Path
     names = ("acks", "sasl.oauthbearer.scope.claim.name", "ssl.provider", "ssl.truststore.password")
     path.write_text("".join(f"{name}=x\n" for name in names))
     assert load_client_config(path).librdkafka == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "principal"),
+    [
+        ("", "User:ANONYMOUS"),
+        (
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config="
+            'org.apache.kafka.common.security.scram.ScramLoginModule required username="ann" '
+            'password="p";',
+            "User:ann",
+        ),
+        (
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config="
+            'org.apache.kafka.common.security.scram.ScramLoginModule required username="id" '
+            'password="hmac" tokenauth="true";',
+            "this client",
+        ),
+    ],
+)
+def test_a_missing_right_is_that_of_the_user_of_the_file(
+    tmp_path: Path, text: str, principal: str
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(text)
+    assert load_client_config(file).security.principal == principal
+    denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    said = reason_of(denied, principal, "READ on TOPIC a")
+    assert said.endswith(f" ({principal} needs READ on TOPIC a)")
 
 
 def test_no_password_is_shown(tmp_path: Path) -> None:
