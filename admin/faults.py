@@ -40,7 +40,8 @@ class Incompatible(AdminError):
 
 
 class Unauthenticated(Incompatible):
-    """TLS or SASL failed: a node does not accept the credentials of this client, or the reverse."""
+    """TLS or SASL failed: a node does not accept the credentials of this client, or the reverse,
+    or it does not use what this client does."""
 
 
 def explained(code: int, message: str | None) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from admin.client.protocol_probe import other_protocol, speaks_tls
+from admin.client.protocol_probe import answers_without_tls, other_protocol, speaks_tls
 from admin.faults import Incompatible, Unauthenticated
 from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey
@@ -28,7 +28,9 @@ from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.connection import WANTS_SASL, BodyWriter
 from quorum.transport.outcomes import NOT_SENT, Cause, Failure, Reply, RequestFailed
-from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity, SecurityProtocol
+from quorum.transport.security.sasl_client import TAKES_NO_SASL
+from quorum.transport.security.tls import NO_TLS
 from quorum.transport.sweeper import Sweeper
 from quorum.version import VERSION
 
@@ -170,10 +172,21 @@ class Channels:
                         "controller of metaquorum with --bootstrap-controller"
                     ) from None
                 case Failure(Cause.UNAUTHENTICATED, reason):
+                    if reason == TAKES_NO_SASL:
+                        what = "asks for no SASL"
+                        raise self._mismatch(
+                            address, what, SecurityProtocol.SASL_PLAINTEXT
+                        ) from None
+                    if reason.startswith(NO_TLS):
+                        await self._check_protocol(address)
                     raise Unauthenticated(f"{address}: {reason}") from None
                 case Failure(Cause.NOT_SERVED | Cause.UNSENDABLE, reason):
                     raise Incompatible(f"{address}: {reason}") from None
-                case Failure(Cause.REFUSED | Cause.UNREACHABLE, reason):
+                case Failure(Cause.REFUSED | Cause.UNREACHABLE as cause, reason):
+                    has_tls = self._security.tls is not None
+                    if cause is Cause.REFUSED and has_tls and address not in self._understood:
+                        # It may have ended the TLS handshake.
+                        await self._check_tls(address)
                     # The reason names the address.
                     raise NoResponse(reason, may_be_done=False, is_unconnected=True) from None
                 case failure:
@@ -221,21 +234,37 @@ class Channels:
         finally:
             task.cancel()
 
-    async def _check_protocol(self, address: Address) -> None:
-        """Raise `Incompatible` if a listener speaks TLS, and this client does not, or is no node.
+    async def _check_tls(self, address: Address) -> bool:
+        """Return whether a listener speaks TLS; raise `Incompatible` if this client does not agree.
 
         At the first request of a client without TLS our nodes close the connection, and Kafka's
-        send an alert of TLS before that.
+        send an alert of TLS before that. At a handshake of TLS a listener without it hangs up.
         """
-        if address in self._understood or address in self._probed:
-            return
-        tls = self._security.tls
-        if tls is None and await speaks_tls(address):
+        has_tls = await speaks_tls(address)
+        if self._security.tls is None and has_tls:
             raise Incompatible(
                 f"{address} speaks TLS, and this client does not: give --command-config a file "
                 "with security.protocol, SSL or SASL_SSL, and what that needs"
             )
-        name = await other_protocol(address, None if tls is None else tls.context())
+        if self._security.tls is not None and not has_tls and await answers_without_tls(address):
+            raise self._mismatch(address, "answers, but without TLS", SecurityProtocol.SSL)
+        return has_tls
+
+    def _mismatch(self, address: Address, what: str, excess: SecurityProtocol) -> Unauthenticated:
+        """The error of a client whose protocol has what the listener lacks: TLS, or SASL."""
+        ours = self._security.protocol
+        wanted = SecurityProtocol(ours & ~excess)
+        return Unauthenticated(
+            f"{address} {what}, and security.protocol of this client is {ours.name}: set "
+            f"{wanted.name}, or give the port of a listener with {ours.name}"
+        )
+
+    async def _check_protocol(self, address: Address) -> None:
+        """Raise `Incompatible` if a listener is no node's, or does not agree about TLS."""
+        if address in self._understood or address in self._probed:
+            return
+        has_tls, tls = await self._check_tls(address), self._security.tls
+        name = await other_protocol(address, tls.context() if tls and has_tls else None)
         if name is not None:
             raise Incompatible(
                 f"{address} speaks {name}, not the Kafka protocol: give the port of the Kafka "

@@ -25,7 +25,7 @@ from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import NOT_SENT, Cause, Failure, RequestFailed
 from quorum.transport.security.credentials import ScramMechanism
-from quorum.transport.security.protocols import PLAIN_CLIENT
+from quorum.transport.security.protocols import PLAIN_CLIENT, UNPROTECTED
 from statemachine.commands import ElectionType, UpgradeType
 from statemachine.security.authorizer import (
     Operation,
@@ -44,10 +44,13 @@ from tests.admin.scripted_node import (
     listening,
 )
 from tests.quorum.transport.security.secured import (
+    alice,
+    sasl_client,
     sasl_listener,
     secured,
     server_tls,
     ssl_client,
+    ssl_listener,
     trusting,
 )
 from tests.support.controllers import HOST
@@ -58,6 +61,7 @@ NOT_LEADER_OR_FOLLOWER = 6
 REQUEST_TIMED_OUT = 7
 NOT_CONTROLLER = 41
 TOPIC_ALREADY_EXISTS = 36
+ILLEGAL_SASL_STATE = 34
 INVALID_REPLICATION_FACTOR = 38
 NO_REASSIGNMENT_IN_PROGRESS = 85
 
@@ -579,3 +583,58 @@ async def test_a_client_without_sasl_is_told_that_a_listener_asks_for_it(
         f"security.protocol of this client is {protocol}: give --command-config a file with "
         f"{wanted}, sasl.mechanism and sasl.jaas.config"
     )
+
+
+@pytest.mark.parametrize("has_sasl", [True, False])
+async def test_a_client_with_tls_is_told_that_a_listener_has_none(
+    tmp_path: Path, has_sasl: bool
+) -> None:
+    """The node only hangs up, as one does that stops: without another look it is asked again."""
+    tls = trusting(Authority().files(tmp_path, "node").truststore)
+    security = sasl_client(alice("PLAIN"), tls) if has_sasl else ssl_client(tls)
+    listener = sasl_listener() if has_sasl else UNPROTECTED
+    async with secured(listener, offered=SPOKEN) as (_, port, _):
+        address = Address(HOST, port)
+        admin = AdminClient([address], is_controller=False, timeout_ms=5_000, security=security)
+        async with admin:
+            with pytest.raises(Incompatible) as raised:
+                await admin.describe_topics()
+    protocol, wanted = ("SASL_SSL", "SASL_PLAINTEXT") if has_sasl else ("SSL", "PLAINTEXT")
+    assert str(raised.value) == (
+        f"{address} answers, but without TLS, and security.protocol of this client is {protocol}: "
+        f"set {wanted}, or give the port of a listener with {protocol}"
+    )
+
+
+@pytest.mark.parametrize("has_tls", [True, False])
+async def test_a_client_with_sasl_is_told_that_a_listener_asks_for_none(
+    tmp_path: Path, has_tls: bool
+) -> None:
+    files = Authority().files(tmp_path, "node")
+    security = sasl_client(alice("PLAIN"), trusting(files.truststore) if has_tls else None)
+    listener = ssl_listener(server_tls(files)) if has_tls else UNPROTECTED
+    async with secured(listener) as (_, port, _):
+        address = Address(HOST, port)
+        admin = AdminClient([address], is_controller=False, timeout_ms=5_000, security=security)
+        async with admin:
+            with pytest.raises(Incompatible) as raised:
+                await admin.describe_topics()
+    protocol, wanted = ("SASL_SSL", "SSL") if has_tls else ("SASL_PLAINTEXT", "PLAINTEXT")
+    assert str(raised.value) == (
+        f"{address} asks for no SASL, and security.protocol of this client is {protocol}: set "
+        f"{wanted}, or give the port of a listener with {protocol}"
+    )
+
+
+async def test_a_client_with_sasl_is_told_that_a_listener_of_kafka_asks_for_none() -> None:
+    """Kafka's brokers offer SASL at every listener, and refuse it where they do not ask for it."""
+    refusing = {
+        ApiKey.SASL_HANDSHAKE: lambda asked: asked.respond(ILLEGAL_SASL_STATE, mechanisms=()),
+    }
+    async with listening(ScriptedNode(refusing)) as (address,):
+        security = sasl_client(alice("PLAIN"))
+        admin = AdminClient([address], is_controller=False, timeout_ms=5_000, security=security)
+        async with admin:
+            with pytest.raises(Incompatible) as raised:
+                await admin.describe_topics()
+    assert f"{address} asks for no SASL, and security.protocol" in str(raised.value)

@@ -17,6 +17,8 @@ STEPS_MAX: Final = 8
 RENEWED_AFTER: Final = 0.85, 0.95
 """The share of a lifetime after which the session is renewed, drawn between these (KIP-368)."""
 
+TAKES_NO_SASL: Final = "it takes no SASL: the protocol of its listener is another"
+
 Ask = Callable[[int, int, bytes], Awaitable[Data]]
 """Sends a request of this API and version on the connection; returns the body of the answer."""
 
@@ -35,7 +37,7 @@ class ClientSasl:
         version = negotiate(SPOKEN[ApiKey.SASL_AUTHENTICATE], offered.get(ApiKey.SASL_AUTHENTICATE))
         handshakes = offered.get(ApiKey.SASL_HANDSHAKE)
         if version is None or handshakes is None or HANDSHAKE_VERSION not in handshakes:
-            raise AuthenticationFailed("it takes no SASL: the protocol of its listener is another")
+            raise AuthenticationFailed(TAKES_NO_SASL)
         await self._choose_mechanism(ask)
         conversation = self.mechanism.begin()
         message = await conversation.first()
@@ -56,6 +58,9 @@ class ClientSasl:
         if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             enabled = ", ".join(answer.mechanisms) or "none"
             raise AuthenticationFailed(f"it does not enable {name}; enabled are: {enabled}")
+        if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+            # Kafka's brokers offer SASL at every listener.
+            raise AuthenticationFailed(TAKES_NO_SASL)
         if answer.error_code.value != 0:
             raise AuthenticationFailed(f"it answered {answer.error_code.name} to SaslHandshake")
 

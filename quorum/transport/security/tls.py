@@ -409,13 +409,13 @@ def _plain(error: ssl.SSLError) -> str:
     return f"the TLS handshake failed: {reason}"
 
 
-_NO_TLS: Final = "it does not speak TLS"
+NO_TLS: Final = "it does not speak TLS"
 _ALERTS: Final = {
-    "WRONG_VERSION_NUMBER": _NO_TLS,
-    "HTTP_REQUEST": f"{_NO_TLS}: it sent an HTTP request",
-    "UNKNOWN_PROTOCOL": _NO_TLS,
-    "PACKET_LENGTH_TOO_LONG": _NO_TLS,
-    "RECORD_LAYER_FAILURE": _NO_TLS,
+    "WRONG_VERSION_NUMBER": NO_TLS,
+    "HTTP_REQUEST": f"{NO_TLS}: it sent an HTTP request",
+    "UNKNOWN_PROTOCOL": NO_TLS,
+    "PACKET_LENGTH_TOO_LONG": NO_TLS,
+    "RECORD_LAYER_FAILURE": NO_TLS,
     "UNEXPECTED_EOF_WHILE_READING": "it ended the TLS handshake",
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it presented no certificate",
     "NO_SHARED_CIPHER": "no cipher suite is common",

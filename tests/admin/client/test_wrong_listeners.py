@@ -8,6 +8,8 @@ import pytest
 
 from admin.client.admin_client import AdminClient, Incompatible
 from quorum.transport.address import Address
+from quorum.transport.security.tls import ClientTls, TlsSettings
+from tests.quorum.transport.security.secured import ssl_client
 from tests.support.ports import free_ports
 
 HOST = "127.0.0.1"
@@ -52,6 +54,23 @@ async def test_another_protocol_is_named(
         f"{address} speaks {name}, not the Kafka protocol: give the port of the Kafka listener of a"
         " broker or controller"
     )
+
+
+async def test_another_protocol_is_named_to_a_client_with_tls() -> None:
+    async def listener(inbound: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        """Answer as a server of HTTP does to what is no request."""
+        await inbound.read(1)
+        out.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        out.close()
+
+    async with await asyncio.start_server(listener, HOST, 0) as server:
+        address = Address(HOST, server.sockets[0].getsockname()[1])
+        security = ssl_client(ClientTls(TlsSettings()))
+        client = AdminClient([address], is_controller=False, timeout_ms=15_000, security=security)
+        async with client as admin:
+            with pytest.raises(Incompatible) as raised:
+                await admin.describe_topics()
+    assert str(raised.value).startswith(f"{address} speaks HTTP, not the Kafka protocol: ")
 
 
 async def test_refused_connections_are_said_at_once_and_once(tmp_path: Path) -> None:
