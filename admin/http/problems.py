@@ -203,26 +203,27 @@ def _unanswered(request: web.Request, error: NoAnswer) -> Problem:
         return kafka_problem(
             503, "No active controller", detail, code, leader_id=leader, retriable=True
         )
-    then = f"check GET {_readable(request)} before a retry"
+    then = f"check GET {shown_at(request)} before a retry"
     if has_key := request.get(HAS_KEY, False):
         then = "retry with the same Idempotency-Key: it is carried out once"
     code = ErrorCode.REQUEST_TIMED_OUT
     return kafka_problem(504, "Outcome unknown", f"{error}; {then}", code, retriable=has_key)
 
 
-def _readable(request: web.Request) -> str:
-    """The path that shows whether a change was made: its own without an action, or one above."""
-    resource = request.match_info.route.resource
-    assert resource is not None, "only a known path is asked for a change"
-    routes = [each for each in request.app.router.routes() if each.method == "GET"]
-    readable = {each.resource.canonical.rstrip("/") for each in routes if each.resource is not None}
-    known, path = (
-        each.rstrip("/").partition(":")[0] for each in (resource.canonical, request.path)
-    )
-    while known not in readable:
-        assert known, f"nothing shows what {request.method} {resource.canonical} changes"
-        known, path = known.rpartition("/")[0], path.rpartition("/")[0]
-    return path
+def shown_at(request: web.Request) -> str:
+    """The path of what a request changes: its own or a shorter one, the first that GET takes."""
+    known = {each.resource for each in request.app.router.routes() if each.method == "GET"}
+    paths = [_of_any_id(each.canonical.rstrip("/")) for each in known if each is not None]
+    stem, _, name = request.rel_url.raw_path.rstrip("/").rpartition("/")
+    found = f"{stem}/{name.partition(':')[0]}"
+    while found and not any(re.fullmatch(path, found) for path in paths):
+        found = found.rpartition("/")[0]
+    return found
+
+
+def _of_any_id(path: str) -> str:
+    """The regular expression of the paths that a route takes."""
+    return re.sub(r"\{\w+\}", "[^/]+", path)
 
 
 def _detail(request: web.Request, error: web.HTTPException) -> str:
@@ -246,7 +247,7 @@ def _no_action(request: web.Request) -> Problem | None:
     known = set()
     for path in _paths(request):
         resource, _, name = path.rpartition(":")
-        if resource and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", resource), stem):
+        if resource and re.fullmatch(_of_any_id(resource), stem):
             known.add(name)
     if not known or action in known:
         return None

@@ -5,9 +5,14 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
+from admin.capabilities.registry import CAPABILITIES
+from admin.http.app import make_app
+from admin.http.problems import shown_at
 from tests.admin.http.test_http_api import check_problem, http_door, plan
 from tests.controller.controller_commands import asked, busy, join, topic
 from tests.support.controllers import Node, a_controller, active, controllers
@@ -131,6 +136,22 @@ async def test_a_leader_that_never_answers_leaves_the_outcome_of_a_change_unknow
         assert moved.body["retriable"] is False
         check_problem(asked_only, 503, "no active controller")
         assert asked_only.body["retriable"] is True
+
+
+def test_every_change_is_shown_by_a_path_that_get_takes() -> None:
+    nothing: Any = None
+    app = make_app(nothing, nothing)  # no request comes
+    routes = [route for kind in CAPABILITIES.values() if kind.CHANGES for route in kind.ROUTES]
+    paths = {route.path.replace("{id}", "5"): route.method for route in routes}
+    shown = {
+        path: shown_at(make_mocked_request(method, path, app=app)) for path, method in paths.items()
+    }
+    assert all(path.startswith("/v1/") for path in shown.values())
+    assert shown["/v1/topics"] == "/v1/topics"
+    assert shown["/v1/reassignments/5:pause"] == "/v1/reassignments/5"
+    assert shown["/v1/brokers/5/cordon"] == "/v1/brokers/5"
+    assert shown["/v1/quorum/leader:transfer"] == "/v1/quorum"
+    assert shown["/v1/users/5"] == "/v1/users"
 
 
 @pytest.mark.parametrize(
