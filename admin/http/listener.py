@@ -18,12 +18,15 @@ from admin.http.limits import Account, HttpLimits
 from admin.http.problems import Problem, problem_response
 from quorum.transport.address import network_of, peer_name
 from quorum.transport.refusal_log import RefusalLog
-from quorum.transport.security.tls import ServerTls, handshake_failure
+from quorum.transport.security.tls import NO_TLS, ServerTls, handshake_failure
+from quorum.transport.security.tls_listener import TLS_HANDSHAKE, first_byte
 
 logger = logging.getLogger("http")
 
 READ_BYTES: Final = 32 * 1024
 """Of a body that nobody reads: beyond twice this, the connection is not read either."""
+SHORTEST_SECONDS: Final = 0.001
+"""Of a handshake: no time at all would be no limit."""
 SHUTDOWN_SECONDS: Final = 2.0
 """The time for a client to end TLS."""
 BACKLOG: Final = 128
@@ -52,6 +55,7 @@ class HttpListener:
         self._tls = tls
         self._open = Account(limits.connections_max, limits.connections_max_per_ip)
         self._handshakes: set[asyncio.Task[None]] = set()
+        self._without_tls = web.Server(_refuse_without_tls)
         self._server: asyncio.Server | None = None
 
     @property
@@ -80,6 +84,7 @@ class HttpListener:
         for task in handshakes:
             task.cancel()
         await asyncio.gather(*handshakes, return_exceptions=True)
+        await self._without_tls.shutdown()
         await self._runner.cleanup()
 
     def _arrived(self, transport: asyncio.Transport) -> None:
@@ -108,13 +113,24 @@ class HttpListener:
         self, held: socket.socket, context: ssl.SSLContext, peer: str, network: str
     ) -> None:
         """Serve a connection once its TLS handshake is done, or close it."""
+        loop, within_seconds = asyncio.get_running_loop(), self._limits.handshake_ms / 1_000
+        deadline = loop.time() + within_seconds
         connection = self._connection(network)
+        # From then on the loop closes the socket.
+        has_begun = False
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
+            opening = await first_byte(held, within_seconds)
+            has_begun = True
+            if opening not in (TLS_HANDSHAKE, b""):
+                self._refusals.cut_off(peer, NO_TLS)
+                connection = self._connection(network, self._without_tls)
+                await loop.connect_accepted_socket(lambda: connection, held)
+                return
+            await loop.connect_accepted_socket(
                 lambda: connection,
                 held,
                 ssl=context,
-                ssl_handshake_timeout=self._limits.handshake_ms / 1_000,
+                ssl_handshake_timeout=max(deadline - loop.time(), SHORTEST_SECONDS),
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS,
             )
         except (OSError, TimeoutError) as error:
@@ -123,10 +139,13 @@ class HttpListener:
         except asyncio.CancelledError:
             connection.end()
             raise
+        finally:
+            if not has_begun:
+                held.close()
 
-    def _connection(self, network: str) -> "_Connection":
+    def _connection(self, network: str, server: web.Server | None = None) -> "_Connection":
         """Return the protocol of a connection that has been counted."""
-        server = self._runner.server
+        server = server or self._runner.server
         assert server is not None
         return _Connection(
             server,
@@ -143,6 +162,13 @@ class HttpListener:
             access_log=None,
             logger=logger,
         )
+
+
+async def _refuse_without_tls(_request: BaseRequest) -> web.Response:
+    what = "this port speaks TLS, and the request came without: write https:// in place of http://"
+    response = problem_response(Problem(400, "TLS is needed", what))
+    response.force_close()
+    return response
 
 
 def no_longer_counted(request: web.Request) -> None:

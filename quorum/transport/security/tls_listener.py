@@ -209,7 +209,7 @@ class TlsListener:
             ending.append(self._loop.call_later(ALERT_SECONDS_MAX, handshake.cancel))
 
         try:
-            is_plaintext = self._make_plaintext is not None and not await self._begins_tls(accepted)
+            is_plaintext = self._make_plaintext is not None and not await _begins_tls(accepted)
             has_begun = True
             if self._make_plaintext is not None and is_plaintext:
                 await self._loop.connect_accepted_socket(self._make_plaintext, accepted)
@@ -239,25 +239,6 @@ class TlsListener:
             for each in ending:
                 each.cancel()
 
-    async def _begins_tls(self, accepted: socket.socket) -> bool:
-        """Return whether the first byte of a client is that of TLS; raises `TimeoutError`.
-
-        A request of Kafka begins with its length, whose first byte is 0 below 16 MiB.
-        """
-        readable, descriptor = self._loop.create_future(), accepted.fileno()
-
-        def on_readable() -> None:
-            if not readable.done():
-                readable.set_result(None)
-
-        self._loop.add_reader(descriptor, on_readable)
-        try:
-            async with asyncio.timeout(HANDSHAKE_SECONDS_MAX):
-                await readable
-        finally:
-            self._loop.remove_reader(descriptor)
-        return accepted.recv(1, socket.MSG_PEEK) == TLS_HANDSHAKE
-
     def _failed(self, host: str, peer: str, error: Exception) -> None:
         self.failures.failed(host)
         self._refusal_log.cut_off(peer, handshake_failure(error))
@@ -277,6 +258,33 @@ class TlsListener:
             )
         if self._pause is None:
             self._accept_again()
+
+
+async def _begins_tls(accepted: socket.socket) -> bool:
+    """Return whether the first byte of a client is that of TLS; raises `TimeoutError`.
+
+    A request of Kafka begins with its length, whose first byte is 0 below 16 MiB.
+    """
+    return await first_byte(accepted, HANDSHAKE_SECONDS_MAX) == TLS_HANDSHAKE
+
+
+async def first_byte(accepted: socket.socket, within_seconds: float) -> bytes:
+    """Return the first byte that a client sends, empty if it ends the connection; the byte stays
+    to be read. Raises `TimeoutError` or another `OSError`."""
+    loop, descriptor = asyncio.get_running_loop(), accepted.fileno()
+    readable: asyncio.Future[None] = loop.create_future()
+
+    def on_readable() -> None:
+        if not readable.done():
+            readable.set_result(None)
+
+    loop.add_reader(descriptor, on_readable)
+    try:
+        async with asyncio.timeout(within_seconds):
+            await readable
+    finally:
+        loop.remove_reader(descriptor)
+    return accepted.recv(1, socket.MSG_PEEK)
 
 
 async def open_sockets(host: str | None, port: int, backlog: int) -> list[socket.socket]:

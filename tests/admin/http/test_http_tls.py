@@ -135,8 +135,8 @@ async def test_connections_without_a_handshake_are_bounded(
             await http.until_open(2)
             async with http.connected() as third:
                 assert await third.rest() == b""
-            plain.writer.write(b"GET / HTTP/1.1\r\n\r\n")
-            assert b"HTTP/" not in await plain.rest()
+            plain.write("GET", "/")
+            assert (await plain.rest()).startswith(b"HTTP/1.1 400 ")
             assert await silent.rest() == b""
         await http.until_open(0)
         async with http.connected(trusting(files)) as connection:
@@ -144,6 +144,19 @@ async def test_connections_without_a_handshake_are_bounded(
     lines = [each for each in caplog.records if each.levelno >= logging.WARNING]
     assert len(lines) == 3
     assert not [each for each in lines if each.exc_info]
+
+
+async def test_a_request_without_tls_is_told_so_and_gets_nothing_else(tmp_path: Path) -> None:
+    files = Authority().files(tmp_path, "node")
+    async with a_controller(tmp_path) as node, listening(node, tls=server(files)) as http:
+        async with http.connected() as plain:
+            answer = await plain.ask("POST", PAUSE, b"{}")
+            assert (answer.status, answer.data["title"]) == (400, "TLS is needed")
+            assert "write https:// in place of http://" in answer.data["detail"]
+            assert await plain.rest() == b""
+        await http.until_open(0)
+        async with http.connected(trusting(files)) as connection:
+            assert not (await connection.ask("GET", "/v1/reassignments")).data["all_paused"]
 
 
 async def test_the_rules_for_subjects_hold_for_http_too(tmp_path: Path) -> None:
@@ -187,6 +200,7 @@ def test_the_loop_of_a_node_loses_nothing_of_a_handshake(tmp_path: Path) -> None
             listening(node, tls=server(files)) as http,
         ):
             for _ in range(3):
+                assert (await http.ask("GET", "/v1/quorum")).status == 400
                 async with http.connected(trusting(files)) as connection:
                     assert (await connection.ask("GET", "/v1/quorum")).status == 200
             await http.until_open(0)
