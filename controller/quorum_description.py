@@ -43,6 +43,8 @@ class QuorumDescription(Struct, frozen=True, kw_only=True):
     full_disks: tuple[int, ...] = ()
     """Nodes without room on their disks. A node knows only its own disk: this is the leader, or, in
     a stale description, the node that answers."""
+    leaderless_since_ms: int | None = None
+    """The wall-clock time since which the node that answers knows no leader."""
 
     @property
     def leader(self) -> ReplicaInfo | None:

@@ -222,6 +222,7 @@ class Service:
             target_voters=None if target is None else tuple([each.id for each in target]),
             waits_for=None if node.voter_change_wait is None else str(node.voter_change_wait),
             full_disks=() if self.quorum.replica.has_room else (node.me.id,),
+            leaderless_since_ms=self.quorum.leaderless_since_ms,
         )
 
     def _listeners(self) -> dict[int, tuple[tuple[str, Address], ...]]:

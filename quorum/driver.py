@@ -122,6 +122,11 @@ class Quorum:
         return 0 if self.leader is not None else self._clock() - self._leaderless_since_ms
 
     @property
+    def leaderless_since_ms(self) -> int | None:
+        """The wall-clock time since which this node knows no leader; None while it knows one."""
+        return None if self.leader is not None else self._wall_clock() - self.leaderless_ms
+
+    @property
     def now_ms(self) -> int:
         """The time of the node's monotonic clock."""
         return self._clock()

@@ -86,6 +86,12 @@ class Quorum(Answer, frozen=True, kw_only=True):
     full_disks: Annotated[
         tuple[int, ...], Meta(description="Nodes without disk space; each knows of itself alone")
     ]
+    leaderless_since_ms: Annotated[
+        int | None,
+        Meta(
+            description="Since when the node that answers knows no leader; null while it knows one"
+        ),
+    ] = None
 
 
 class Replicas(Page, frozen=True, kw_only=True):
@@ -353,6 +359,7 @@ def quorum_of(found: QuorumDescription) -> Quorum:
         target_voters=None if found.target_voters is None else tuple(found.target_voters),
         waits_for=found.waits_for,
         full_disks=tuple(found.full_disks),
+        leaderless_since_ms=found.leaderless_since_ms,
     )
 
 

@@ -29,6 +29,8 @@ pytestmark = [
 SIZES: Final = ((1280, 900), (390, 844))
 FIRST_PAINT_MS_MAX: Final = 1_000
 MANY: Final = 100_000
+LOST_MS: Final = 1_700_000_000_000
+LOST_DAY: Final = "2023-11-14"
 
 
 @asynccontextmanager
@@ -147,6 +149,35 @@ async def test_the_page_lives_through_the_death_of_the_active_controller(tmp_pat
             await page.until_text("#connection", "Live")
             await join(successor.controller, 105)
             await page.until_text("#timeline", "Broker 105 has registered")
+
+
+async def test_without_a_leader_the_page_is_as_of_the_time_that_the_node_lost_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await active(nodes.values())
+        await brokers_and_topics(leader)
+        last = next(each for each in nodes.values() if each is not leader)
+        # Not the time at which the page was opened.
+        monkeypatch.setattr(
+            type(last.opened.quorum),
+            "leaderless_since_ms",
+            property(lambda quorum: LOST_MS if quorum.leader is None else None),
+        )
+        async with listening(last) as http, page_of(http, tmp_path) as page:
+            await page.until_text("#tile-brokers", "4 of 4")
+            for each in [each for each in nodes.values() if each is not last]:
+                each.running.cancel()
+                del nodes[each.node_id]
+            await page.until_text("#banner", f"No leader is known since {LOST_DAY}")
+            await page.open(f"http://127.0.0.1:{http.port}/")
+            await page.until_text("#banner", f"No leader is known since {LOST_DAY}")
+            assert "4 of 4" in await page.until_text("#tile-brokers", f"as of {LOST_DAY}")
+            await page.until_text("#partitions", f"As of {LOST_DAY}")
+            assert await page.run("return document.querySelectorAll('.good').length") == 4
+            green = "return getComputedStyle(document.querySelector('.badge.good')).color"
+            dim = "return getComputedStyle(document.querySelector('.tile .note')).color"
+            assert await page.run(green) == await page.run(dim)
 
 
 async def test_the_page_says_that_it_is_cut_off_and_goes_on_by_itself(tmp_path: Path) -> None:

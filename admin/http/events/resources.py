@@ -109,6 +109,7 @@ def _steady(quorum: Quorum) -> object:
     return replace(
         quorum,
         max_follower_lag_time_ms=0,
+        leaderless_since_ms=None,
         current_voters=tuple(map(_still, quorum.current_voters)),
         observers=tuple(map(_still, quorum.observers)),
     )

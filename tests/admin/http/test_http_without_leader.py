@@ -13,6 +13,7 @@ from aiohttp.test_utils import make_mocked_request
 from admin.capabilities.registry import CAPABILITIES
 from admin.http.app import make_app
 from admin.http.problems import shown_at
+from quorum.clocks import wall_ms
 from tests.admin.http.test_http_api import check_problem, http_door, plan
 from tests.controller.controller_commands import asked, busy, join, topic
 from tests.support.controllers import Node, a_controller, active, controllers
@@ -85,6 +86,22 @@ async def test_without_an_active_controller_it_says_so_in_time(tmp_path: Path) -
             assert answer.body["kafka_error"] == "NOT_CONTROLLER"
             assert answer.body["retriable"] is True
             assert answer.body["leader_id"] is None
+
+
+async def test_a_node_says_since_when_it_knows_no_leader(tmp_path: Path) -> None:
+    began_ms = wall_ms()
+    async with (
+        controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes,
+        http_door(nodes[1]) as http,
+    ):
+        quorum = nodes[1].opened.quorum
+        found = (await http.get("/v1/quorum?stale=true")).body
+        assert found["leader_id"] == -1
+        assert began_ms <= found["leaderless_since_ms"] <= quorum.now_wall_ms
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    async with a_controller(alone) as node, http_door(node) as http:
+        assert (await http.get("/v1/quorum")).body["leaderless_since_ms"] is None
 
 
 async def test_a_node_with_a_full_disk_answers_at_once_that_it_knows_no_leader(

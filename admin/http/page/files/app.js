@@ -3,7 +3,7 @@
 import { token } from "./api.js";
 import * as brokers from "./brokers.js";
 import { byId, button, el, put, setClass, sync } from "./dom.js";
-import { clock, duration, plural, whole } from "./format.js";
+import { clock, duration, moment, plural, whole } from "./format.js";
 import * as moves from "./moves.js";
 import * as partitions from "./partitions.js";
 import * as plan from "./plan.js";
@@ -49,6 +49,9 @@ const stream = new Stream("/v1/overview", {
   },
 });
 
+// Without a leader nothing changes in the log, and nobody knows which brokers are alive.
+const leaderlessSince = () => state.quorum?.leaderless_since_ms ?? null;
+
 let isDue = false;
 
 // At most one update a frame, however fast events come.
@@ -58,10 +61,11 @@ function schedule() {
   requestAnimationFrame(() => {
     isDue = false;
     if (!state.quorum) return;
+    state.asOf = leaderlessSince() ?? cut?.since ?? null;
     tiles();
     for (const each of sections) each.update();
     put(byId("cluster"), state.quorum.cluster_id ?? "");
-    put(byId("as-of"), `As of offset ${whole(state.offset)}, from this node's own state. Lag and copy progress come from the leader.`);
+    put(byId("as-of"), `As of offset ${whole(state.offset)}, from this node's own state. ${state.asOf ? `It is as of ${moment(state.asOf)}.` : "Lag and copy progress come from the leader."}`);
     connection();
   });
 }
@@ -69,7 +73,7 @@ function schedule() {
 function connection() {
   const pill = byId("connection");
   const banner = byId("banner");
-  document.body.classList.toggle("stale", Boolean(cut));
+  document.body.classList.toggle("stale", Boolean(cut || leaderlessSince()));
   if (cut) {
     const seconds = Math.max(0, Math.ceil((cut.again - Date.now()) / 1000));
     setClass(pill, "pill bad");
@@ -77,12 +81,12 @@ function connection() {
     setClass(banner, "banner");
     banner.hidden = false;
     put(banner, `Cut off since ${clock(cut.since)}: ${cut.reason}. ${seconds ? `Next attempt in ${seconds} s.` : "Trying again."} What is shown is from before.`);
-  } else if (state.leaderlessSince) {
+  } else if (leaderlessSince()) {
     setClass(pill, "pill warn");
     put(pill, "No leader");
     setClass(banner, "banner warn");
     banner.hidden = false;
-    put(banner, `No leader is known since ${clock(state.leaderlessSince)}. Changes wait until a majority has elected one; partitions go on without it.`);
+    put(banner, `No leader is known since ${moment(leaderlessSince())}. Changes wait until a majority has elected one; partitions go on without it. What is shown is from before.`);
   } else {
     setClass(pill, state.quorum ? "pill good" : "pill");
     put(pill, state.quorum ? "Live" : "Connecting");
@@ -106,6 +110,11 @@ function tiles() {
     { id: "brokers", label: "Brokers alive", value: `${alive} of ${state.brokers.size}`, note: alive < state.brokers.size ? `${state.brokers.size - alive} not alive` : "", kind: alive < state.brokers.size ? "bad" : "good" },
     { id: "risk", label: "Partitions at risk", value: whole(atRisk), note: state.partitions?.under_replicated ? `${whole(state.partitions.under_replicated)} under-replicated` : "all replicas in sync", kind: atRisk ? "bad" : state.partitions?.under_replicated ? "warn" : "good" },
   ];
+  // What may have changed since is dated, and nothing of it is shown as good.
+  for (const each of items.filter((each) => state.asOf && !["none", "unknown"].includes(each.value))) {
+    if (each.kind === "good") each.kind = "";
+    each.note = `as of ${moment(state.asOf)}`;
+  }
   sync(
     byId("tiles"),
     items,

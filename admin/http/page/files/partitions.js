@@ -64,7 +64,7 @@ export function update() {
     mark(values["Without leader"], found.without_leader, "bad-text");
     mark(values["Under min ISR"], underMinIsr, "bad-text");
     mark(values["Under-replicated"], found.under_replicated, "warn-text");
-    put(verdict, found.without_leader || underMinIsr ? "" : "Every partition has a leader and enough replicas in sync.");
+    put(verdict, found.without_leader || underMinIsr ? "" : `${state.asOf ? `As of ${moment(state.asOf)}, every partition had` : "Every partition has"} a leader and enough replicas in sync.`);
     verdict.hidden = Boolean(found.without_leader || underMinIsr);
   }
   quiet.hidden = state.happened.length > 0;

@@ -15,7 +15,7 @@ export const state = {
   lags: new Map(), // by replica, the last lags
   rates: [], // times and high watermarks
   happened: [],
-  leaderlessSince: null,
+  asOf: null, // since when what is shown may not be so any more; null while it is current
 };
 
 export function note(kind, text, at = Date.now()) {
@@ -65,10 +65,8 @@ function takeQuorum(next, isFirst) {
   const before = state.quorum;
   if (!isFirst && (before.leader_id !== next.leader_id || before.leader_epoch !== next.leader_epoch)) {
     if (next.leader_id >= 0) note("accent", `Controller ${next.leader_id} leads in epoch ${next.leader_epoch}`);
-    else note("bad", `No leader is known, epoch ${next.leader_epoch}`);
+    else note("bad", `No leader is known, epoch ${next.leader_epoch}`, next.leaderless_since_ms ?? Date.now());
   }
-  if (next.leader_id >= 0) state.leaderlessSince = null;
-  else state.leaderlessSince ??= Date.now();
   if (before && JSON.stringify(before.target_voters) !== JSON.stringify(next.target_voters)) {
     note("accent", next.target_voters ? `The voters change to ${next.target_voters.join(", ")}` : "The change of voters is over");
   }
