@@ -11,7 +11,7 @@ import re
 import shutil
 import urllib.error
 import urllib.request
-from asyncio.subprocess import DEVNULL, PIPE
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -36,6 +36,8 @@ ARGUMENTS: Final = (
     "--force-device-scale-factor=1",
 )
 POLL_SECONDS: Final = 0.05
+STARTS_MAX: Final = 5
+"""The attempts to start the driver."""
 
 
 class ScriptFailed(AssertionError):
@@ -154,11 +156,8 @@ def call(method: str, url: str, body: Any) -> Any:
 async def browsing(folder: Path) -> AsyncIterator[Browser]:
     """A window with a profile of its own in `folder`; the browser ends with the block."""
     assert MISSING is None, MISSING
-    driver = await asyncio.create_subprocess_exec(
-        str(CHROMEDRIVER), "--port=0", stdout=PIPE, stderr=DEVNULL
-    )
-    try:
-        server = f"http://127.0.0.1:{await _port_of(driver)}"
+    async with driving() as port:
+        server = f"http://127.0.0.1:{port}"
         capabilities = {
             "browserName": "chrome",
             "goog:chromeOptions": {
@@ -174,16 +173,45 @@ async def browsing(folder: Path) -> AsyncIterator[Browser]:
             yield browser
         finally:
             await browser.call("DELETE", "")
-    finally:
-        driver.terminate()
-        await driver.wait()
 
 
-async def _port_of(driver: asyncio.subprocess.Process) -> int:
-    """The port that the driver has chosen, from what it prints."""
-    assert driver.stdout is not None
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while line := (await driver.stdout.readline()).decode():
-            if found := re.search(r"started successfully on port (\d+)", line):
-                return int(found[1])
-    raise ScriptFailed("chromedriver did not start")
+@asynccontextmanager
+async def driving() -> AsyncIterator[int]:
+    """A driver, by its port; it ends with the block."""
+    said: list[str] = []
+    for _ in range(STARTS_MAX):
+        driver = await asyncio.create_subprocess_exec(
+            str(CHROMEDRIVER), "--port=0", stdout=PIPE, stderr=STDOUT
+        )
+        assert driver.stdout is not None
+        try:
+            port = await _port_of(driver.stdout, said)
+            if port is not None:
+                # A full pipe would stop it.
+                rest = asyncio.get_running_loop().create_task(driver.stdout.read())
+                try:
+                    yield port
+                finally:
+                    rest.cancel()
+                return
+        finally:
+            if driver.returncode is None:
+                driver.terminate()
+            await driver.wait()
+    raise ScriptFailed(f"chromedriver did not start in {STARTS_MAX} attempts: {''.join(said)}")
+
+
+async def _port_of(output: asyncio.StreamReader, said: list[str]) -> int | None:
+    """The port that a driver has chosen, from what it prints; None if it ends before.
+
+    The driver takes a free port of IPv4, and ends if IPv6's of the same number is taken.
+    """
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while line := (await output.readline()).decode():
+                said.append(line)
+                if found := re.search(r"started successfully on port (\d+)", line):
+                    return int(found[1])
+    except TimeoutError:
+        raise ScriptFailed(f"chromedriver does not start: {''.join(said)}") from None
+    return None
