@@ -75,7 +75,7 @@ $(VENV)/installed: $(VENV)/locked pyproject.toml
 	@$(PIP) install --quiet --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
-# PySpark, for the lag reports: some 450 MB, which only those need who run them or the whole suite.
+# PySpark, for the lag reports: some 500 MB, which only those need who run them or the whole suite.
 # It publishes no wheel, and is built by the setuptools of the first lock.
 $(VENV)/spark: $(VENV)/locked $(SPARK_LOCK)
 	@echo "Installing $(SPARK_LOCK) into $(VENV); this happens once, and takes a few minutes."
