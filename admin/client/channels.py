@@ -30,7 +30,7 @@ from quorum.transport.connection import WANTS_SASL, BodyWriter
 from quorum.transport.outcomes import NOT_SENT, Cause, Failure, Reply, RequestFailed
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity, SecurityProtocol
 from quorum.transport.security.sasl_client import TAKES_NO_SASL
-from quorum.transport.security.tls import NO_TLS
+from quorum.transport.security.tls import ENDED_HANDSHAKE, NO_TLS
 from quorum.transport.sweeper import Sweeper
 from quorum.version import VERSION
 
@@ -182,11 +182,9 @@ class Channels:
                     raise Unauthenticated(f"{address}: {reason}") from None
                 case Failure(Cause.NOT_SERVED | Cause.UNSENDABLE, reason):
                     raise Incompatible(f"{address}: {reason}") from None
-                case Failure(Cause.REFUSED | Cause.UNREACHABLE as cause, reason):
-                    has_tls = self._security.tls is not None
-                    if cause is Cause.REFUSED and has_tls and address not in self._understood:
-                        # It may have ended the TLS handshake.
-                        await self._check_tls(address)
+                case Failure(Cause.REFUSED | Cause.UNREACHABLE, reason):
+                    if reason.endswith(ENDED_HANDSHAKE):
+                        await self._check_protocol(address)
                     # The reason names the address.
                     raise NoResponse(reason, may_be_done=False, is_unconnected=True) from None
                 case failure:

@@ -25,7 +25,7 @@ from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, 
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.outcomes import Cause, Failure, Outcome, Reply, RequestFailed
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
-from quorum.transport.security.tls import TlsUnusable, handshake_failure
+from quorum.transport.security.tls import ENDED_HANDSHAKE, TlsUnusable, handshake_failure
 from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger("quorum")
@@ -313,11 +313,12 @@ class Channel:
         except TlsUnusable as error:
             self.on_lost(connection, Cause.UNAUTHENTICATED, str(error))
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-            self.on_lost(connection, Cause.REFUSED, f"{address}: it ended the TLS handshake")
+            self.on_lost(connection, Cause.REFUSED, f"{address}: {ENDED_HANDSHAKE}")
         except ssl.SSLError as error:
             self.on_lost(connection, Cause.UNAUTHENTICATED, handshake_failure(error))
         except REFUSALS as error:
-            reason = in_words(error) or "it ended the TLS handshake"
+            is_closed = tls is not None and isinstance(error, ConnectionResetError)
+            reason = ENDED_HANDSHAKE if is_closed else in_words(error)
             self.on_lost(connection, Cause.REFUSED, f"{address}: {reason}")
         except (OSError, OverflowError, ValueError) as error:
             # The last two are raised for impossible hosts and ports.

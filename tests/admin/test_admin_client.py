@@ -3,6 +3,7 @@
 import asyncio
 import re
 import socket
+import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -604,6 +605,34 @@ async def test_a_client_with_tls_is_told_that_a_listener_has_none(
         f"{address} answers, but without TLS, and security.protocol of this client is {protocol}: "
         f"set {wanted}, or give the port of a listener with {protocol}"
     )
+
+
+async def test_a_reset_in_the_tls_handshake_ends_it_like_an_end_of_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that is busy does so as well: it is looked at once, and asked again."""
+    looks: list[Address] = []
+
+    async def look(address: Address) -> bool:
+        looks.append(address)
+        return False
+
+    async def reset(inbound: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        await inbound.read(1)
+        linger = struct.pack("ii", 1, 0)
+        out.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        out.transport.abort()
+
+    monkeypatch.setattr("admin.client.channels.speaks_tls", look)
+    monkeypatch.setattr("admin.client.channels.answers_without_tls", look)
+    security = ssl_client(trusting(Authority().files(tmp_path, "node").truststore))
+    async with await asyncio.start_server(reset, HOST, 0) as server:
+        address = Address(HOST, server.sockets[0].getsockname()[1])
+        admin = AdminClient([address], is_controller=False, timeout_ms=500, security=security)
+        async with admin:
+            with pytest.raises(Unreachable, match="it ended the TLS handshake"):
+                await admin.describe_topics()
+    assert len(looks) == 2
 
 
 @pytest.mark.parametrize("has_tls", [True, False])

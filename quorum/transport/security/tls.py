@@ -399,7 +399,7 @@ def handshake_failure(error: Exception) -> str:
         case ConnectionAbortedError() if "handshake" in str(error):
             return f"the TLS handshake took longer than {HANDSHAKE_SECONDS_MAX:.0f} s"
         case ConnectionError():
-            return "it ended the TLS handshake"
+            return ENDED_HANDSHAKE
         case _:
             return str(error) or type(error).__name__
 
@@ -410,13 +410,14 @@ def _plain(error: ssl.SSLError) -> str:
 
 
 NO_TLS: Final = "it does not speak TLS"
+ENDED_HANDSHAKE: Final = "it ended the TLS handshake"
 _ALERTS: Final = {
     "WRONG_VERSION_NUMBER": NO_TLS,
     "HTTP_REQUEST": f"{NO_TLS}: it sent an HTTP request",
     "UNKNOWN_PROTOCOL": NO_TLS,
     "PACKET_LENGTH_TOO_LONG": NO_TLS,
     "RECORD_LAYER_FAILURE": NO_TLS,
-    "UNEXPECTED_EOF_WHILE_READING": "it ended the TLS handshake",
+    "UNEXPECTED_EOF_WHILE_READING": ENDED_HANDSHAKE,
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it presented no certificate",
     "NO_SHARED_CIPHER": "no cipher suite is common",
     "UNSUPPORTED_PROTOCOL": "no TLS version is common",
