@@ -34,7 +34,7 @@ os.environ.pop("PYTHONDEVMODE", None)
 os.environ.pop("COLUMNS", None)
 
 ON_SPARK: Final = tuple(
-    f"tests/lag/{each}" for each in ("reports/", "source/", "twins/", "test_report_of_")
+    f"tests/lag/{each}" for each in ("archive/", "reports/", "source/", "twins/", "test_report_of_")
 )
 """Where the tests are that use one Spark session."""
 

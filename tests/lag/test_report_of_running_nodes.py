@@ -18,7 +18,7 @@ from lag.results import Results, Row
 from quorum.records.batch import CRC_START, header_at
 from tests.process.joining_nodes import Nodes
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 VOTERS: Final = (1, 2, 3)
 AT_ONCE: Final = 16

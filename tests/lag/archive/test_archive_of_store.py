@@ -12,7 +12,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
-from tests.lag.archive.test_archived_report import BATCHES_OF_A_SEGMENT, SEED, cut, write_up_to
+from tests.lag.archive.test_archived_report import (
+    BATCHES_OF_A_SEGMENT,
+    NODES,
+    SEED,
+    cut,
+    write_up_to,
+)
 from tests.lag.random_quorum import RandomQuorum
 from tests.support.s3_server import NEEDS_MOTO, S3Server
 from tests.support.tree import ROOT
@@ -47,7 +53,7 @@ def test_cut_logs_in_a_store_and_their_archive_are_reported_as_the_whole_logs(
 ) -> None:
     server.make_bucket("nodes")
     rng, logs, kept = random.Random(SEED), tmp_path / "logs", str(tmp_path / "archive")
-    copies = RandomQuorum(SEED).copies()
+    copies = RandomQuorum(SEED).copies(NODES)
     for copy in copies:
         copy.divide(rng, BATCHES_OF_A_SEGMENT)
     for share in (0.5, 1):

@@ -21,6 +21,8 @@ from tests.lag.small_quorum import METADATA, Copy
 
 SEED: Final = 11
 BATCHES_OF_A_SEGMENT: Final = 60
+NODES: Final = (1, 2, 3)
+"""The replicas: the time of a report grows with their number."""
 GONE: Final = 3
 """The replica of which nothing is left but the archive."""
 PATHS: Final = re.compile(r'<p class="soft small">.*?</p>', re.DOTALL)
@@ -71,7 +73,7 @@ def place(plain: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     plain.dataSource.register(QuorumLogSource)
     folder = tmp_path_factory.mktemp("archived")
     rng = random.Random(SEED)
-    copies = RandomQuorum(SEED).copies()
+    copies = RandomQuorum(SEED).copies(NODES)
     for copy in copies:
         copy.divide(rng, BATCHES_OF_A_SEGMENT)
     for share in (0.4, 0.7, 1):
@@ -104,7 +106,7 @@ def test_the_page_is_the_same_but_for_the_paths(reports: tuple[Results, Results]
     assert one == other
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_a_part_of_the_time_is_reported_on_without_naming_the_logs(
     plain: Any, place: Path, reports: tuple[Results, Results]
 ) -> None:
