@@ -1,8 +1,8 @@
 """Compiled code behaves like interpreted code: the same events for a seed, the same promises.
 
 The packages are compiled as `make compiled` does it, without the C compiler's optimization, which
-would take as long as all the rest (`make test-compiled` tests the optimized one). What a former
-build left is used again.
+would take as long as all the rest (`make test-compiled` tests the optimized one); two minutes and
+more are left to `make long` all the same.
 """
 
 import os
@@ -22,7 +22,6 @@ SECONDS_MAX: Final = 900
 """For a build or a run, on a machine that has other things to do."""
 
 SEEDS: Final = {"quorum": (3, 11, 20), "cluster": (2, 7, 12)}
-"""The first of each is run always, and all of them in `make long`."""
 
 ALL_FILES: Final = """
 import importlib, sys
@@ -66,6 +65,7 @@ def run_compiled(compiled: Path, arguments: list[str]) -> str:
     return run(arguments, {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(paths)})
 
 
+@pytest.mark.long
 def test_every_module_that_is_listed_is_compiled(compiled: Path) -> None:
     build = tree.pyproject()["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
     modules = listed(tree.ROOT, build["modules"], build["interpreted"])
@@ -77,13 +77,9 @@ def test_every_module_that_is_listed_is_compiled(compiled: Path) -> None:
     assert [each for each in files if Path(each).suffix != ".so"] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("kind", "seed"),
-    [
-        pytest.param(kind, seed, marks=[] if seed == seeds[0] else [pytest.mark.long])
-        for kind, seeds in SEEDS.items()
-        for seed in seeds
-    ],
+    ("kind", "seed"), [(kind, seed) for kind, seeds in SEEDS.items() for seed in seeds]
 )
 def test_a_seed_is_the_same_run_event_for_event(compiled: Path, kind: str, seed: int) -> None:
     asked = ["-m", "chaos", "run", "--kind", kind, "--seed", str(seed)]
@@ -92,6 +88,7 @@ def test_a_seed_is_the_same_run_event_for_event(compiled: Path, kind: str, seed:
     assert run_compiled(compiled, asked) == said
 
 
+@pytest.mark.long
 def test_real_controllers_commit_and_agree(compiled: Path) -> None:
     """The benchmark compares all three of them with every answer, and fails where they differ."""
     asked = ["-m", "bench.commits", "--seconds", "1", "--outstanding", "16"]

@@ -22,7 +22,7 @@ from tests.process.kafka_foreign_records import configs, write
 from tests.process.one_kafka_broker import BROKER_ID, PATIENCE_SECONDS, KafkaBroker
 from tests.process.two_kafka_brokers import (
     BYTES_PER_S,
-    OLDEST_IN_LONG,
+    RELEASES,
     SECOND,
     VALUE_BYTES,
     VALUES,
@@ -53,7 +53,7 @@ async def until_rate_is(broker: KafkaBroker, broker_id: int, name: str, rate: st
             await nap()
 
 
-@pytest.mark.parametrize(("version", "level"), OLDEST_IN_LONG)
+@pytest.mark.parametrize(("version", "level"), RELEASES)
 async def test_brokers_throttle_what_a_controller_tells_them_to(
     version: str, level: int, tmp_path: Path
 ) -> None:
@@ -120,7 +120,7 @@ async def begin(node: Node, topic: str, bytes_per_s: int = 0) -> int:
     return started.move_id
 
 
-@pytest.mark.parametrize(("version", "level"), OLDEST_IN_LONG)
+@pytest.mark.parametrize(("version", "level"), RELEASES)
 async def test_a_throttled_move_leaves_no_throttle_on_a_broker_that_is_down(
     version: str, level: int, tmp_path: Path
 ) -> None:
@@ -159,7 +159,7 @@ def copied_bytes(it: TwoBrokers, topic: str) -> int:
     return sum(each.stat().st_size for each in it.second.storage.glob(f"**/{topic}-0/*.log"))
 
 
-@pytest.mark.parametrize(("version", "level"), OLDEST_IN_LONG)
+@pytest.mark.parametrize(("version", "level"), RELEASES)
 async def test_a_pause_stops_the_copying_of_brokers_until_it_ends(
     version: str, level: int, tmp_path: Path
 ) -> None:

@@ -21,14 +21,11 @@ from tests.process.one_kafka_broker import (
 from tests.support.controllers import Node, a_controller
 from tests.support.kafka_tools import runtime
 
-_BETWEEN: Final = pytest.param("4.2.0", 29, marks=pytest.mark.long)
-RELEASES: Final = [("3.9.1", 21), _BETWEEN, ("4.3.1", 30)]
-OLDEST_IN_LONG: Final = [
+RELEASES: Final = [
     pytest.param("3.9.1", 21, marks=pytest.mark.long),
-    _BETWEEN,
+    pytest.param("4.2.0", 29, marks=pytest.mark.long),
     ("4.3.1", 30),
 ]
-"""The same where a test takes long, and the releases differ little."""
 SECOND: Final = 102
 BYTES_PER_S: Final = 10_000
 """A rate at which what a topic of `fill` holds takes minutes."""

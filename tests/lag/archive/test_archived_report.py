@@ -93,6 +93,7 @@ def reports(plain: Any, place: Path) -> tuple[Results, Results]:
     return whole, collected(plain, archived)
 
 
+@pytest.mark.long
 def test_the_report_of_cut_logs_and_their_archive_is_that_of_the_whole_logs(
     reports: tuple[Results, Results],
 ) -> None:
@@ -101,6 +102,7 @@ def test_the_report_of_cut_logs_and_their_archive_is_that_of_the_whole_logs(
     assert (archived.since_ms, archived.until_ms) == (whole.since_ms, whole.until_ms)
 
 
+@pytest.mark.long
 def test_the_page_is_the_same_but_for_the_paths(reports: tuple[Results, Results]) -> None:
     one, other = (PATHS.sub("", page(each)) for each in reports)
     assert one == other

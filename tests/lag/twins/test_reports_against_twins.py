@@ -155,7 +155,7 @@ ENDED: Final = {
 """The moments in each table that a report cannot go beyond."""
 
 
-@pytest.mark.parametrize("share", [0.35, 0.8])
+@pytest.mark.parametrize("share", [pytest.param(0.35, marks=pytest.mark.long), 0.8])
 def test_a_report_that_is_over_before_the_logs_are_says_it_too(
     plain: Any, share: float, tmp_path: Path
 ) -> None:
