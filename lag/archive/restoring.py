@@ -185,8 +185,8 @@ def _check_room(
             size += sum(each.size_bytes for each in log.segments) + sum(log.snapshot_sizes)
     if size > bytes_max:
         raise InvalidInput(
-            f"the archive {archive.path} and the logs in a store have {size} bytes, and a report "
-            f"may use {bytes_max} bytes below TMPDIR: allow more (METAQUORUM_LAG_SCRATCH_MAX=64GiB)"
+            f"the archive {archive.path} takes {size} bytes to restore, and a report may use "
+            f"{bytes_max} bytes below TMPDIR: allow more (METAQUORUM_LAG_SCRATCH_MAX=64GiB)"
         )
 
 
