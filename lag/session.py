@@ -226,8 +226,9 @@ def sizes(master: str, input_bytes: int | None) -> dict[str, str]:
     cores, small = os.cpu_count() or 2, {}
     if input_bytes is not None and input_bytes < SMALL_BYTES:
         small = {
-            # Compiling a query takes longer than its few rows.
+            # Compiling a query, or any expression in it, takes longer than its few rows.
             "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.executor.extraJavaOptions": _SHORT_LIVED,
         }
     # Planning again between stages costs more than it saves, unless the logs are large.

@@ -18,6 +18,7 @@ def test_small_logs_are_not_divided_into_200_parts(tmp_path: Path, master: str) 
     assert small["spark.sql.shuffle.partitions"] == "1"
     assert small["spark.sql.adaptive.enabled"] == "false"
     assert small["spark.sql.codegen.wholeStage"] == "false"
+    assert small["spark.sql.codegen.factoryMode"] == "NO_CODEGEN"
     assert "TieredStopAtLevel=1" in small["spark.executor.extraJavaOptions"]
     assert "TieredStopAtLevel=1" in small["spark.driver.extraJavaOptions"]
 
@@ -25,7 +26,7 @@ def test_small_logs_are_not_divided_into_200_parts(tmp_path: Path, master: str) 
 def test_large_logs_are_divided_by_their_size_on_a_cluster(tmp_path: Path) -> None:
     large = settings(CLUSTER, tmp_path, LARGE)
     assert large["spark.sql.shuffle.partitions"] == "100"
-    for name in ("adaptive.enabled", "codegen.wholeStage"):
+    for name in ("adaptive.enabled", "codegen.wholeStage", "codegen.factoryMode"):
         assert f"spark.sql.{name}" not in large
     huge = settings(CLUSTER, tmp_path, 1 << 50)
     assert huge["spark.sql.shuffle.partitions"] == "20000"
