@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lag.session import sizes
 from lag.source import files
 from tests.support import real_cluster
 from tests.support.s3_server import S3Server, s3_server
@@ -19,7 +20,7 @@ from tests.support.s3_server import S3Server, s3_server
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session on two cores of this machine, without its web pages."""
+    """A session on two cores of this machine, without its web pages, set for small logs."""
     pytest.importorskip("pyspark", reason="the extra spark is not installed")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("Spark needs Java 17 or newer")
@@ -41,11 +42,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.memory", "1g")
             .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
-            .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
             .config("spark.local.dir", str(folder / "local"))
-            .config("spark.sql.adaptive.enabled", "false")
+            .config(map=sizes("local[2]", 0) | {"spark.sql.shuffle.partitions": "2"})
             # Without it, to stop a query may take for ever.
             .config("spark.sql.streaming.stopTimeout", "60s")
             .getOrCreate()
@@ -57,10 +57,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def plain(spark: Any) -> Iterator[Any]:
-    """The session, set as it is fastest for small tables."""
-    from tests.lag.twins.report_and_twin import plainly
+    """The session without any shuffle, as it is fastest for small tables."""
+    from tests.lag.twins.report_and_twin import UNDIVIDED, with_settings
 
-    with plainly(spark) as session:
+    with with_settings(spark, UNDIVIDED) as session:
         yield session
 
 
@@ -84,7 +84,7 @@ def kafkas_report(spark: Any) -> Any:
     folder = str(real_cluster.available(real_cluster.CLUSTER))
     from lag.reports.logs import Logs
     from lag.source.data_source import QuorumLogSource
-    from tests.lag.twins.report_and_twin import READ, collected, plainly
+    from tests.lag.twins.report_and_twin import READ, UNDIVIDED, collected, with_settings
 
     spark.dataSource.register(QuorumLogSource)
 
@@ -92,5 +92,5 @@ def kafkas_report(spark: Any) -> Any:
         reader = spark.read.format("quorumlog").option("table", name).option("json", "few")
         return reader.load(folder)
 
-    with plainly(spark):
+    with with_settings(spark, UNDIVIDED):
         return collected(Logs(**{name: table(name) for name in READ}))

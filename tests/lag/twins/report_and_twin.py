@@ -1,7 +1,7 @@
 """Spark's reports on the logs in a folder, and those of the twins."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,11 +25,12 @@ from tests.lag.twins.slow_reading import SlowRecord
 Rows = list[dict[str, Any]]
 WINDOW_MS: Final = 10_000
 READ: Final = ("batches", "records", "epochs", "assignments", "replicas")
-_FASTEST: Final = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
+UNDIVIDED: Final = {"spark.sql.shuffle.partitions": "1"}
+COMPILED: Final = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
 }
+"""Settings with which Spark compiles the queries, as it does for large logs."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,10 @@ class History:
 
 
 @contextmanager
-def plainly(spark: Any) -> Iterator[Any]:
-    """The session as it is fastest for tables of a few rows, which are not worth compiling for."""
-    before = {name: spark.conf.get(name) for name in _FASTEST}
-    for name, value in _FASTEST.items():
+def with_settings(spark: Any, settings: Mapping[str, str]) -> Iterator[Any]:
+    """The session with other settings."""
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     yield spark
     for name, value in before.items():
