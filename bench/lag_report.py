@@ -85,7 +85,7 @@ def lines(whole: Report, large: Report, alone: Report, bound: Report, log_mb: fl
     """The lines for four reports: all logs, logs eight times as long, local[1], one core."""
     few, many = f"{whole.commits:,}", f"{large.commits:,}"
     return [
-        Line(f"whole report, three replicas of {few} commits", "s", whole.seconds, 30, 15),
+        Line(f"whole report, three replicas of {few} commits", "s", whole.seconds, 20, 12),
         Line("... processor time of it", "s", whole.cpu_s),
         Line("... before it, Spark's start", "s", whole.starts_s),
         Line(f"whole report, three replicas of {many} commits", "s", large.seconds),
@@ -93,7 +93,7 @@ def lines(whole: Report, large: Report, alone: Report, bound: Report, log_mb: fl
         Line(f"growth from {few} to {many} commits", "x", large.seconds / whole.seconds, 8.8, 8),
         Line("whole report on `local[1]`", "s", alone.seconds),
         Line("... processor time of it", "s", alone.cpu_s),
-        Line("from `local[1]` to `local[2]`", "x", alone.seconds / whole.seconds, 1.6, 1.9, True),
+        Line("from `local[1]` to `local[2]`", "x", alone.seconds / whole.seconds, 1.5, 1.8, True),
         Line("whole report on `local[1]`, all of it on one core", "s", bound.seconds),
         Line("from one core to two", "x", bound.seconds / whole.seconds),
         Line(f"memory of a worker at its highest, {many} commits", "MB", large.worker_mb, 1e3, 512),
