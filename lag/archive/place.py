@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lag.source.files import copy, is_remote, join, parent_of
+from lag.source.files import copy, join, parent_of
 from lag.source.invalid_input import InvalidInput
 
 if TYPE_CHECKING:
@@ -275,14 +275,17 @@ class Archive:
         ]
 
     def keep_snapshot(self, snapshot: Snapshot, source: str) -> None:
-        """Copy a snapshot into the archive."""
+        """Copy a snapshot into the archive.
+
+        Raises `FileNotFoundError` if its node removed it.
+        """
         target = self.at("snapshots", *snapshot)
         beside = target.suffix(".part")
         with tempfile.TemporaryDirectory(prefix="metaquorum-lag-archive-") as place:
-            if is_remote(source):
-                copy(source, f"{place}/{snapshot.name}")
-                source = f"{place}/{snapshot.name}"
-            self._fs.copyFromLocalFile(False, True, self._java.Path(f"file:{source}"), beside)
+            # Only then does an error of the archive's file system concern the archive.
+            copied = f"{place}/{snapshot.name}"
+            copy(source, copied)
+            self._fs.copyFromLocalFile(False, True, self._java.Path(f"file:{copied}"), beside)
         self._fs.rename(beside, target)
 
     def fetch_snapshot(self, snapshot: Snapshot, target: str) -> None:

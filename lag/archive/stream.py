@@ -179,14 +179,14 @@ class Writer:
     def _keep_snapshot(self, replica: str, path: str) -> None:
         try:
             found = read_checkpoint(Path(path), read_by(path))
-        except StorageError:
+            if not found.id.offset or found.last_timestamp_ms < 0:
+                return
+            day = date_of(found.last_timestamp_ms)
+            if day not in self._snapshot_days:
+                self._archive.keep_snapshot(Snapshot(day, replica, Path(path).name), path)
+                self._snapshot_days.add(day)
+        except (StorageError, FileNotFoundError):
             return  # It is damaged, or was removed meanwhile.
-        if not found.id.offset or found.last_timestamp_ms < 0:
-            return
-        day = date_of(found.last_timestamp_ms)
-        if day not in self._snapshot_days:
-            self._archive.keep_snapshot(Snapshot(day, replica, Path(path).name), path)
-            self._snapshot_days.add(day)
 
     def _expire(self) -> None:
         """Remove old days, once a day."""

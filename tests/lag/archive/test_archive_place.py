@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -12,14 +13,17 @@ pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
 import pyarrow.parquet as pq
 
+from lag.archive import stream
 from lag.archive.merging import joined
 from lag.archive.place import META, SCHEMA, Cut, Part, current, expired
 from lag.source.invalid_input import InvalidInput
 from lag.source.log_data import date_of
+from quorum.log.checkpoint import Checkpoint, read_checkpoint
 from tests.lag import handmade_logs
 from tests.lag.archive.archiving import archive, restored, rows
 from tests.lag.copied_logs import copy_of
 from tests.lag.handmade_logs import BEGIN_MS
+from tests.support import real_cluster
 
 DAY_MS: Final = 86_400_000
 
@@ -96,6 +100,29 @@ def test_old_days_are_removed_up_to_a_snapshot(spark: Any, tmp_path: Path) -> No
     assert [Path(name).name for name in made if name.endswith(".checkpoint")] == [
         "00000000000000000004-0000000001.checkpoint"
     ]
+
+
+def test_a_snapshot_that_its_node_removes_meanwhile_is_left_out(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs, place = tmp_path / "logs", tmp_path / "archive"
+    shutil.copytree(real_cluster.controller(4) / real_cluster.METADATA, logs / "log")
+    logs.joinpath("log").chmod(0o700)
+    (gone, *others) = sorted(path for path in logs.rglob("*.checkpoint") if path.name[19] != "0")
+    for path in others:
+        path.unlink()
+
+    def removed_when_read(path: Path, *how: Any) -> Checkpoint:
+        read = read_checkpoint(path, *how)
+        if path == gone:
+            path.unlink()
+        return read
+
+    monkeypatch.setattr(stream, "read_checkpoint", removed_when_read)
+    archive(spark, logs, place)
+    assert not gone.exists()
+    assert not (place / "snapshots").exists()
+    assert rows(spark, place)
 
 
 def test_rows_of_an_older_version_lack_columns_and_a_newer_one_is_refused(
