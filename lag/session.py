@@ -13,6 +13,7 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -301,7 +302,16 @@ def _gateway(
             gateway.shutdown()
             if gateway.proc is not None:
                 gateway.proc.stdin.close()
-                gateway.proc.wait(END_SECONDS_MAX)
+                end(gateway.proc, END_SECONDS_MAX)
+
+
+def end(java: subprocess.Popen[bytes], seconds: float) -> None:
+    """Wait until Java has ended; kill it after `seconds`: nothing that it holds is needed."""
+    try:
+        java.wait(seconds)
+    except subprocess.TimeoutExpired:
+        java.kill()
+        java.wait()
 
 
 @contextmanager

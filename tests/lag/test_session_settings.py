@@ -1,12 +1,14 @@
 """Spark's settings follow the size of the logs, on every master."""
 
+import signal
+import subprocess
 import zipfile
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from lag.session import PART_BYTES, SMALL_BYTES, settings, sizes, zip_packages
+from lag.session import PART_BYTES, SMALL_BYTES, end, settings, sizes, zip_packages
 
 SMALL, LARGE = 200_000, 100 * PART_BYTES
 CLUSTER = "spark://host:7077"
@@ -65,3 +67,12 @@ def test_workers_of_a_cluster_get_bytecode_that_needs_no_source(
     assert {f"{name}c" for name in names if name.endswith(".py")} <= set(names)
     monkeypatch.syspath_prepend(str(without))
     assert import_module("zipped.lag.units").show_span(1_500) == "1.5 s"
+
+
+def test_a_java_that_does_not_end_in_time_is_killed() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as waiting:
+        end(waiting, 0)
+        assert waiting.poll() == -signal.SIGKILL
+    with subprocess.Popen(["true"]) as ended:
+        end(ended, 60)
+        assert ended.poll() == 0
