@@ -137,8 +137,7 @@ COPY_REPORTS_PER_BROKER_MAX: Final = 10_000
 """Replicas of one broker whose last reports are kept: about 2 MB."""
 
 COPY_FALLS_BEHIND_MS: Final = 30_000
-"""A copy falls behind if its bytes left have been above their minimum for so long. That is several
-times the window in which brokers measure, and the interval between reads under a low throttle."""
+"""A copy falls behind if more is written than is copied, both measured for at least so long."""
 
 COPIES_LOOKED_AT_MAX: Final = 1_000
 """Partitions that one answer scans for the bytes left to copy: a few milliseconds."""

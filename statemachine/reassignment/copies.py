@@ -39,28 +39,30 @@ class CopyReport(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """An estimate of the committed records that it lacks."""
     bytes_per_s: _Count
     """The rate over the last ten seconds."""
-    behind_ms: int = 0
-    """How long `bytes_left` has been above its minimum: computed here, no broker reports it."""
     log_bytes: _Count | None = None
     """The bytes of the log of the broker that reports; the leader reports its own as well."""
-
-    @property
-    def falls_behind(self) -> bool:
-        """True if the replica never gets in sync at this rate: more is written than is copied."""
-        return self.behind_ms >= COPY_FALLS_BEHIND_MS
+    grown_bytes: int = 0
+    """The growth of `log_bytes` within the last `grown_ms`: both are computed here, no broker
+    reports them."""
+    grown_ms: int = 0
 
 
 CopyReports: TypeAlias = Annotated[tuple[CopyReport, ...], Meta(max_length=COPY_REPORTS_MAX)]
 """The details that a heartbeat of our brokers carries."""
 
 
+class _LogSize(NamedTuple):
+    at_ms: int
+    bytes: int | None
+
+
 class _Received(NamedTuple):
     report: CopyReport
     at_ms: int
-    least_bytes: int
-    """The minimum of `bytes_left` so far."""
-    least_at_ms: int
-    """When `bytes_left` was last at that minimum."""
+    earlier: _LogSize
+    """Where the growth of the log is measured from."""
+    later: _LogSize
+    """Where it will be measured from next."""
 
 
 CopyLookup: TypeAlias = Callable[[UUID, int, BrokerId], CopyReport | None]
@@ -100,17 +102,26 @@ class Copies:
             found = self._of.get(broker_id, {}).get((topic_id, number))
             if found is None or now_ms - found.at_ms >= COPY_REPORT_KEPT_MS:
                 return None
-            if found.report.bytes_left == found.least_bytes:
-                return found.report
-            return replace(found.report, behind_ms=now_ms - found.least_at_ms)
+            at_ms, log_bytes = found.earlier
+            if log_bytes is None or found.report.log_bytes is None:
+                return replace(found.report, grown_bytes=0, grown_ms=0)
+            grown = found.report.log_bytes - log_bytes
+            return replace(found.report, grown_bytes=grown, grown_ms=found.at_ms - at_ms)
 
         return report_of
 
 
 def _after(before: _Received | None, report: CopyReport, now_ms: int) -> _Received:
-    if before is None or report.bytes_left <= before.least_bytes:
-        return _Received(report, now_ms, report.bytes_left, now_ms)
-    return _Received(report, now_ms, before.least_bytes, before.least_at_ms)
+    size = _LogSize(now_ms, report.log_bytes)
+    if before is None or now_ms - before.at_ms >= COPY_REPORT_KEPT_MS:
+        return _Received(report, now_ms, size, size)
+    if report.log_bytes is None or before.later.bytes is None:
+        return _Received(report, now_ms, size, size)
+    # Under a low throttle a log may not grow for minutes: it is measured from a growth to another.
+    has_grown = report.log_bytes > before.later.bytes
+    if has_grown and now_ms - before.later.at_ms >= COPY_FALLS_BEHIND_MS:
+        return _Received(report, now_ms, before.later, size)
+    return before._replace(report=report, at_ms=now_ms)
 
 
 class PartitionCopies(Struct, frozen=True, kw_only=True, gc=False):
@@ -142,8 +153,9 @@ def partition_copies(
         report = _measured(report, leaders)
         bytes_left += report.bytes_left
         rate += report.bytes_per_s
-        times.append(_time_ms(report))
-        behind += [broker_id] if report.falls_behind else []
+        falls_behind = _falls_behind(report, leaders)
+        times.append(_NEVER if falls_behind else _time_ms(report))
+        behind += [broker_id] if falls_behind else []
     return PartitionCopies(
         bytes_left=bytes_left,
         bytes_per_s=rate,
@@ -162,13 +174,23 @@ def _measured(report: CopyReport, leaders: CopyReport | None) -> CopyReport:
     return replace(report, bytes_left=max(0, leaders.log_bytes - report.log_bytes))
 
 
+def _falls_behind(report: CopyReport, leaders: CopyReport | None) -> bool:
+    """True if the replica never gets in sync at this rate: more is written than is copied."""
+    if leaders is None or min(report.grown_ms, leaders.grown_ms) < COPY_FALLS_BEHIND_MS:
+        return False
+    written, copied = leaders.grown_bytes, report.grown_bytes
+    # A replica that has less left than was just written keeps up.
+    lacks_more = report.bytes_left * leaders.grown_ms > written * COPY_FALLS_BEHIND_MS
+    return lacks_more and written * report.grown_ms > max(0, copied) * leaders.grown_ms
+
+
 _NEVER: Final = -1
 
 
 def _time_ms(report: CopyReport) -> int:
     if not report.bytes_left:
         return 0
-    if not report.bytes_per_s or report.falls_behind:
+    if not report.bytes_per_s:
         return _NEVER
     return -(-report.bytes_left * _MS_PER_S // report.bytes_per_s)
 

@@ -22,9 +22,9 @@ TOPIC: Final = "first"
 VALUE: Final = b"a record"
 POLLS_MAX: Final = 60
 MEMBERS_MAX: Final = 5
-"""So many may join in place of each other, because kafka-python's may stop in the middle of it: seen
-with one that joined a second time while the group's topic was loaded. The broker had its answer
-ready, and it sent nothing for ten minutes, no heartbeat either.
+"""So many may join in place of each other, because kafka-python's may stop in the middle of it. One
+that joined a second time while the group's topic was loaded sent nothing for ten minutes, not even
+a heartbeat, although the broker had answered.
 """
 MEMBERS: Final[tuple[Callable[..., Reads], ...]] = (PythonMember, ConfluentMember)
 

@@ -125,9 +125,10 @@ async def test_an_operator_sees_that_a_move_never_ends_at_its_throttle(tmp_path:
         sessions = node.controller.heartbeats
         assert sessions is not None
         now_ms = node.controller._clock()
-        less = replace(REPORT, bytes_left=REPORT.bytes_left - 1)
-        sessions.copies.reported(102, [less], now_ms - COPY_FALLS_BEHIND_MS)
-        sessions.copies.reported(102, [REPORT], now_ms)
+        for at_ms in range(now_ms - COPY_FALLS_BEHIND_MS, now_ms + 1, 5_000):
+            written = replace(REPORT, log_bytes=10**9 + 1_000 * (at_ms - now_ms))
+            sessions.copies.reported(101, [written], at_ms)
+            sessions.copies.reported(102, [replace(REPORT, log_bytes=5_000)], at_ms)
         words = "more is written than is copied, so that it never is in sync: 102"
         async with client_of(node) as client, http_door(node) as http:
             found = await move_of(client)

@@ -1,5 +1,7 @@
 """Copy progress: the bytes left follow from recent reports of brokers, never from a guess."""
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from statemachine.commands import AlterMove, FenceBrokers
@@ -117,41 +119,101 @@ def test_a_stalled_copy_has_no_time_left_unless_nothing_is_left() -> None:
     assert done == PartitionCopies(bytes_left=0, bytes_per_s=0, time_left_ms=0)
 
 
-def test_a_copy_of_which_ever_more_is_left_falls_behind_and_nobody_waits_for_its_end() -> None:
-    world, copies = moving((1, 2, 4)), Copies()
-    for at_ms, bytes_left in ((0, 500), (2_000, 400), (10_000, 600), (20_000, 500)):
-        copies.reported(4, [report(0, bytes_left)], at_ms)
-    early = left_of(world, copies.at(2_000 + COPY_FALLS_BEHIND_MS - 1))
-    assert early is None, "an old report counts as unknown"
-    copies.reported(4, [report(0, 450)], 30_000)
-    not_yet = left_of(world, copies.at(1_999 + COPY_FALLS_BEHIND_MS))
-    assert not_yet == PartitionCopies(bytes_left=450, bytes_per_s=100, time_left_ms=4_500)
-    report_of = copies.at(2_000 + COPY_FALLS_BEHIND_MS)
-    assert left_of(world, report_of) == PartitionCopies(
-        bytes_left=450, bytes_per_s=100, time_left_ms=None, behind=(4,)
+def copied_at(
+    world: World, *logs: tuple[int, int], left: int = 0, rate: int = 100, every_ms: int = 2_000
+) -> Copies:
+    """Reports of the leader and of broker 4: the bytes of their logs, by turns of `every_ms`.
+
+    `left` is the estimate of broker 4.
+    """
+    copies, leader = Copies(), world.partition(0).leader
+    for turn, (led, copied) in enumerate(logs):
+        copies.reported(leader, [report(0, 0, 0, led)], turn * every_ms)
+        copies.reported(4, [report(0, left, rate, copied)], turn * every_ms)
+    return copies
+
+
+TURNS: Final = COPY_FALLS_BEHIND_MS // 2_000
+BEHIND_AT: Final = TURNS * 2_000
+
+
+def test_a_copy_falls_behind_if_more_is_written_than_is_copied() -> None:
+    world = moving((1, 2, 4))
+    logs = [(10_000 + 300 * turn, 200 * turn) for turn in range(2 * TURNS)]
+    not_yet = left_of(world, copied_at(world, *logs[:TURNS]).at(BEHIND_AT - 2_000))
+    assert not_yet is not None
+    assert (not_yet.behind, not_yet.time_left_ms) == ((), 114_000)
+    report_of = copied_at(world, *logs[: TURNS + 1]).at(BEHIND_AT)
+    found = left_of(world, report_of)
+    assert found == PartitionCopies(
+        bytes_left=11_500, bytes_per_s=100, time_left_ms=None, behind=(4,)
     )
-    found = whole(move_copies(world.image, 1, report_of))
-    assert (found.behind, found.time_left_ms) == (1, None)
-    copies.reported(4, [report(0, 400)], 34_000)
-    nearer = left_of(world, copies.at(36_000))
-    assert nearer == PartitionCopies(bytes_left=400, bytes_per_s=100, time_left_ms=4_000)
+    summed = whole(move_copies(world.image, 1, report_of))
+    assert (summed.behind, summed.time_left_ms) == (1, None)
+    # Nothing more is written: it gets in sync, and this shows as soon as its log has grown so long.
+    end, copied = logs[TURNS]
+    rest = [(end, copied + 200 * turn) for turn in range(1, 2 * TURNS)]
+    found = left_of(world, copied_at(world, *logs[: TURNS + 1], *rest).at(3 * BEHIND_AT - 2_000))
+    assert found is not None
+    assert found.behind == ()
 
 
-def test_a_copy_that_stands_still_does_not_fall_behind() -> None:
-    """A tight throttle lets one fetch pass, and no more for half a minute."""
+def test_a_copy_of_heavier_records_does_not_fall_behind() -> None:
+    """Its estimate of what is left rises with the records, although nobody writes."""
     world, copies = moving((1, 2, 4)), Copies()
-    for at_ms in range(0, 60_000, 2_000):
-        copies.reported(4, [report(0, 500, 0)], at_ms)
-    still = left_of(world, copies.at(60_000))
+    leader = world.partition(0).leader
+    for turn in range(3 * TURNS):
+        copies.reported(leader, [report(0, 0, 0, 1_000_000)], turn * 2_000)
+        copies.reported(4, [report(0, 500 * turn, 10, 20 * turn)], turn * 2_000)
+    found = left_of(world, copies.at(3 * BEHIND_AT - 2_000))
+    assert found is not None
+    assert found.behind == ()
+
+
+def test_a_copy_that_waits_for_its_turn_under_a_throttle_does_not_fall_behind() -> None:
+    """It copies more than is written, in one batch of a minute."""
+    world = moving((1, 2, 4))
+    logs = [(1_000_000 + 10 * turn, 20 * 30 * (turn // 30)) for turn in range(151)]
+    for turns in range(61, 152):
+        found = left_of(world, copied_at(world, *logs[:turns]).at((turns - 1) * 2_000))
+        assert found is not None
+        assert found.behind == (), turns
+
+
+def test_a_copy_that_is_nearly_in_sync_does_not_fall_behind() -> None:
+    world = moving((1, 2, 4))
+    logs = [(1_000 * turn, max(0, 1_000 * (turn - 1))) for turn in range(TURNS + 1)]
+    found = left_of(world, copied_at(world, *logs).at(BEHIND_AT))
+    assert found is not None
+    assert (found.behind, found.bytes_left) == ((), 1_000)
+
+
+def test_a_copy_that_stands_still_falls_behind_only_if_something_is_written() -> None:
+    world = moving((1, 2, 4))
+    still = left_of(world, copied_at(world, *[(500, 0)] * 31, rate=0).at(60_000))
     assert still == PartitionCopies(bytes_left=500, bytes_per_s=0, time_left_ms=None)
+    logs = [(10_000 + turn, 0) for turn in range(31)]
+    found = left_of(world, copied_at(world, *logs, rate=0).at(60_000))
+    assert found is not None
+    assert found.behind == (4,)
+
+
+def test_the_growth_of_an_earlier_move_does_not_count() -> None:
+    world = moving((1, 2, 4))
+    copies, leader = Copies(), world.partition(0).leader
+    for at_ms, led in ((0, 1_000), (60_000, 90_000)):
+        copies.reported(leader, [report(0, 0, 0, led)], at_ms)
+        copies.reported(4, [report(0, 0, 0, 500)], at_ms)
+    found = left_of(world, copies.at(60_000))
+    assert found is not None
+    assert found.behind == ()
 
 
 def test_falling_behind_replaces_the_reason_catching_up() -> None:
-    world, copies = moving((1, 2, 4)), Copies()
+    world = moving((1, 2, 4))
     topic = world.image.topics[TOPIC_ID]
-    copies.reported(4, [report(0, 400)], 0)
-    copies.reported(4, [report(0, 401)], COPY_FALLS_BEHIND_MS)
-    report_of = copies.at(COPY_FALLS_BEHIND_MS)
+    logs = [(10_000 + 300 * turn, 200 * turn) for turn in range(TURNS + 1)]
+    report_of = copied_at(world, *logs).at(BEHIND_AT)
     plain = progress_of(world.image, topic, 0, no_report)
     assert plain == progress_of(world.image, topic, 0)
     assert plain is not None
