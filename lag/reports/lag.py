@@ -142,7 +142,8 @@ def windows(
     lost: Sequence[Range] = (),
 ) -> Iterator[dict[str, Any]]:
     """A row per window, and one for the `WHOLE` with the lag at each sample."""
-    taken = list(samples(buckets, unknown, leading, scope, lost))
+    every = list(samples(buckets, unknown, leading, scope, lost))
+    taken = [sample for sample in every if sample.t_ms >= scope.least_ms]
     peaks = [bucket for bucket in buckets if bucket.peak_ms is not None]
     per_window: dict[int, tuple[list[Sample], list[Bucket]]] = {}
     for sample in taken:
@@ -156,7 +157,7 @@ def windows(
         yield {"window": number, **measures(of_window, peaks_of_window), "lags": None}
     whole = measures(taken, peaks)
     last_ms = last_arrival_ms(buckets, scope)
-    lags = [each.lag_ms for each in taken]
+    lags = [each.lag_ms for each in every]
     yield {"window": WHOLE, **whole, "last_append_ms": last_ms, "lags": lags}
 
 

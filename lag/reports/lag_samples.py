@@ -159,7 +159,7 @@ def _buckets(replica: str | None, came: Arrivals, t_ms: Any, is_known: Any, scop
     # One number per peak orders by the greatest lag, then by the earliest time.
     left_of_step = sample * step - (t_ms - scope.grid_ms)
     late_ms = np.where(came.is_timed, np.maximum(0, t_ms - came.leader_append_ms), 0)
-    is_peak = is_known & (sample >= 1) & (sample <= scope.samples)
+    is_peak = is_known & (t_ms >= scope.least_ms) & (sample <= scope.samples)
     peak = np.where(is_peak, late_ms * step + left_of_step, -1)
     is_in_order = (np.diff(sample) >= 0).all() and (np.diff(came.end) >= 0).all()
     order = np.arange(len(sample)) if is_in_order else np.lexsort((came.end, sample))

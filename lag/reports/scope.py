@@ -1,8 +1,8 @@
 """The time of a report, and its division into windows and samples.
 
 A window is (begin, end]: an event at its end belongs to it. Windows are multiples of their length
-since 1970, so that those of two reports match. The last one ends with the report. Plain values, no
-Spark.
+since 1970, so that those of two reports match; the first one begins with a requested start, and the
+last one ends with the report. Plain values, no Spark.
 """
 
 from typing import Final, NamedTuple
@@ -41,6 +41,11 @@ class Scope(NamedTuple):
         return (self.start_ms - 1) // self.window_ms * self.window_ms
 
     @property
+    def least_ms(self) -> int:
+        """The first moment of the first window: nothing before a requested start counts."""
+        return self.start_ms if self.begins_as_asked else self.grid_ms + 1
+
+    @property
     def step_ms(self) -> int:
         """The distance between two samples."""
         return max(1, self.window_ms // SAMPLES_OF_WINDOW)
@@ -67,7 +72,7 @@ class Scope(NamedTuple):
         """The two columns that identify a window."""
         start = self.grid_ms + window * self.window_ms
         return {
-            "window_start_ms": start,
+            "window_start_ms": max(start, self.least_ms - 1),
             "window_end_ms": min(self.end_ms, start + self.window_ms),
         }
 
@@ -78,8 +83,7 @@ class Scope(NamedTuple):
         """
         begins = self.grid_ms + window * self.window_ms
         ends = begins + self.window_ms
-        if self.begins_as_asked:
-            begins = max(begins, self.start_ms - 1)
+        begins = max(begins, self.least_ms - 1)
         return (min(ends, self.end_ms) if self.ends_as_asked else ends) - begins
 
 

@@ -63,6 +63,18 @@ def test_a_window_says_the_greatest_lag_exactly_and_when_it_was() -> None:
     assert whole["samples"] == 901
 
 
+def test_nothing_before_a_requested_start_counts() -> None:
+    """The leader has record 0 from 10 ms on, and the replica waits for it."""
+    leading = LeaderTimeline([None if t < 10 else 1 for t in range(1, 1_001)], {0: 10})
+    waits = [Bucket(0, 0, None, None, None)]
+    asked = SCOPE._replace(start_ms=51, begins_as_asked=True)
+    assert asked.bounds_of(0) == {"window_start_ms": 50, "window_end_ms": 100}
+    rows = {row["window"]: row for row in windows(waits, frozenset(), leading, asked)}
+    assert (rows[0]["samples"], rows[0]["p50_ms"]) == (50, 65), "lags of 41 to 90 ms"
+    assert rows[WHOLE]["samples"] == 950
+    assert len(rows[WHOLE]["lags"]) == asked.samples, "one for each, as of every replica"
+
+
 def test_unknown_values_are_neither_zero_nor_counted() -> None:
     rows = {
         row["window"]: row

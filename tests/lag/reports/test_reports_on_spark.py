@@ -173,6 +173,11 @@ def test_a_rate_is_by_what_a_window_really_holds(plain: Any, told: dict[str, Row
         (10, 10.0),
         (1, pytest.approx(1 / 0.15)),
     ]
+    lags = cut["replication_lag"]
+    assert min(row["window_start_ms"] for row in lags) == 14_950
+    found = [row["worst_at_ms"] for row in (*lags, *cut["replica_lag"]) if row["worst_at_ms"]]
+    assert found
+    assert min(found) >= 14_951, "what was before the requested start does not count"
 
 
 def test_a_pause_and_a_death_cost_what_could_have_been_survived(told: dict[str, Rows]) -> None:
