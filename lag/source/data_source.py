@@ -114,10 +114,7 @@ class QuorumLogSource(DataSource, metaclass=_LoadedByWorkers):  # type: ignore[m
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
         """A reader of everything that exists and everything that follows."""
-        options = self._of_schema(schema)
-        with _sentence_first():
-            check_streamed(options)
-        return StreamReader(options)
+        return StreamReader(self._of_schema(schema))
 
     def _of_schema(self, schema: Any) -> Options:
         """The options with the columns of a schema, which may be fewer; of a created table those
@@ -197,6 +194,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """The current end of all logs."""
         is_limited = isinstance(limit, ReadMaxBytes)
         with _sentence_first():
+            # Spark shows no error that is raised earlier, where the reader is made.
+            check_streamed(self._options)
             return self._follower.latest(start, limit.max_bytes if is_limited else None)
 
     def prepareForTriggerAvailableNow(self) -> None:

@@ -218,10 +218,12 @@ def check_missing(options: Options) -> None:
 
 
 def check_streamed(options: Options) -> None:
-    """Raise `InvalidInput` for a table that cannot be streamed."""
+    """Raise `InvalidInput` for what cannot be streamed."""
     if options.table.name not in _STREAMED:
-        tables = ", ".join(_STREAMED)
+        tables = ", ".join(table.name for table in PUBLIC if table.name in _STREAMED)
         raise InvalidInput(f"the table {options.table.name} is not streamed; {tables} are")
+    if options.sources == ("snapshot",):
+        raise InvalidInput("a stream reads the log: leave the option source out, or set it to log")
 
 
 def _paths(found: Mapping[str, str]) -> tuple[str, ...]:

@@ -240,7 +240,7 @@ RECORDS: Final = Table(
                 "Unknown(n) for an unknown type"
             ),
         ),
-        Column("version", INT, "offset of the record"),
+        Column("version", INT, "version of the record's format"),
         Column("topic", STRING, "topic name, if the record has it; also of a configuration"),
         Column("topic_id", STRING, "topic id in Kafka's 22 characters"),
         Column("partition", INT, "partition number"),

@@ -82,3 +82,19 @@ def test_a_stream_reads_what_is_there_into_parquet(quorumlog: Any, tmp_path: Pat
     assert (
         there == quorumlog.read.format("quorumlog").option("source", "log").load(cluster()).count()
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"table": "problems"}, "problems is not streamed; batches, records, epochs, assignments"),
+        ({"source": "snapshot"}, "a stream reads the log: leave the option source out, or set it"),
+    ],
+)
+def test_what_cannot_be_streamed_is_told(
+    quorumlog: Any, tmp_path: Path, options: dict[str, str], sentence: str
+) -> None:
+    writer = quorumlog.readStream.format("quorumlog").options(**options).load(cluster()).writeStream
+    query = writer.option("checkpointLocation", str(tmp_path)).format("noop").start()
+    with pytest.raises(Exception, match=sentence):
+        query.awaitTermination()
