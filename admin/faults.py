@@ -16,6 +16,10 @@ class Unreachable(AdminError):
         self.may_be_done = may_be_done
 
 
+class NoLeader(Unreachable):
+    """No controller leads, as far as the nodes know that answer."""
+
+
 class Refused(AdminError, RequestRefused):
     """The cluster answered with an error of the Kafka protocol that no retry can change now."""
 

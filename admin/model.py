@@ -41,6 +41,9 @@ class PartitionDescription:
     replicas: Sequence[int]
     isr: Sequence[int]
     offline: Sequence[int] = ()
+    adding: Sequence[int] = ()
+    """Of the replicas, those that a move adds; `removing` those that it removes at its end."""
+    removing: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +56,11 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
-        """Replicas of its first partition, which is how Kafka's tools count them."""
-        return len(self.partitions[0].replicas) if self.partitions else 0
+        """Replicas of its first partition without those that a move adds, as in Kafka's tools."""
+        if not self.partitions:
+            return 0
+        first = self.partitions[0]
+        return len(first.replicas) - len(first.adding)
 
 
 class Assignment(Reassignment, frozen=True, kw_only=True, gc=False):

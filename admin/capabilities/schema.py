@@ -104,7 +104,7 @@ class Request(
     LOCAL: ClassVar[bool] = False
     """True if the node that is asked always answers from its own state."""
     STALE_WITHOUT_LEADER: ClassVar[bool] = False
-    """True if, while no controller is active, the HTTP listener answers from its own node."""
+    """True if, while no controller is active, the controller that is asked answers itself."""
     STALE: ClassVar[bool] = True
     """True if a client may ask any node for a stale answer, if it changes nothing."""
     ERRORS: ClassVar[tuple[Error | ErrorCode, ...]] = ()

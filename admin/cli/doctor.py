@@ -64,7 +64,6 @@ async def command(
     Examines a cluster by the rules of `GET /v1/quorum/health`, the folders and settings of a
     stopped node, or the age of backups. Nothing is changed. Exit code 3: not healthy.
     """
-    from admin.capabilities.health import DescribeHealth
     from admin.monitoring.health_rules import is_healthy
 
     if overrides and file is None:
@@ -73,13 +72,25 @@ async def command(
     if folders or file is not None:
         found += _of_node(folders, file, overrides)
     elif place is None or target.servers or target.controllers:
-        found += (await target.ask(DescribeHealth())).reasons
+        found += await _of_cluster(target)
     if place is not None:
         found += _of_backups(place, age_max_ms)
     show(found, output, _as_text, _as_data)
     if not found:
         say("Nothing is wrong.")
     return Exit.DONE if is_healthy(found) else Exit.NOT_FINISHED
+
+
+async def _of_cluster(target: Target) -> "Sequence[Reason]":
+    from admin.capabilities.health import DescribeHealth
+    from admin.faults import NoLeader
+    from admin.monitoring.health_rules import Facts, reasons
+
+    try:
+        return (await target.ask(DescribeHealth())).reasons
+    except NoLeader:
+        # A broker knows this and no more.
+        return reasons(Facts(leader_id=None))
 
 
 def _of_node(

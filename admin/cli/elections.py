@@ -31,8 +31,8 @@ UNCLEAN: Final = "unclean"
 @click.option(
     "--election-type",
     type=click.Choice(["preferred", UNCLEAN], case_sensitive=False),
-    required=True,
-    help="The preferred leader, or for partitions without a leader any replica that is alive.",
+    help="The preferred leader, or for partitions without a leader any replica that is alive.  "
+    "[required]",
 )
 @click.option("--all-topic-partitions", is_flag=True, help="All partitions that need it.")
 @click.option("--topic", help="The topic of one partition.")
@@ -48,7 +48,7 @@ UNCLEAN: Final = "unclean"
 @output_option
 def elect_leaders(
     target: Target,
-    election_type: str,
+    election_type: str | None,
     all_topic_partitions: bool,
     topic: str | None,
     partition: int | None,
@@ -60,10 +60,13 @@ def elect_leaders(
 
     An unclean election may lose records: it takes a replica that is not in sync.
     """
+    wanted = [] if election_type else ["--election-type preferred or unclean"]
     if (topic is not None) + all_topic_partitions + (file is not None) != 1:
-        raise click.UsageError(
-            "give one of --topic with --partition, --all-topic-partitions and --path-to-json-file"
+        wanted.append(
+            "one of --topic with --partition, --all-topic-partitions and --path-to-json-file"
         )
+    if wanted or election_type is None:
+        raise click.UsageError(f"give {', and '.join(wanted)}")
     if (topic is None) != (partition is None):
         raise click.UsageError("--topic and --partition name one partition together")
     partitions: Mapping[str, Sequence[int]] | None = None

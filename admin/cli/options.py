@@ -5,7 +5,8 @@ keeps its traceback.
 """
 
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial, wraps
@@ -263,13 +264,24 @@ def watchable(work: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., An
             return await work(target, **options)
         if watch_ms < WATCH_MS_MIN:
             raise click.UsageError(f"--watch takes a pause of at least {WATCH_MS_MIN}ms.")
-        while True:
-            if sys.stdout.isatty():
-                click.clear()
-            await work(target, **options)
-            await asyncio.sleep(watch_ms / 1_000)
+        with until_interrupted():
+            while True:
+                if sys.stdout.isatty():
+                    click.clear()
+                await work(target, **options)
+                await asyncio.sleep(watch_ms / 1_000)
 
     return command
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """A block that Ctrl-C ends: the command goes on behind it, and succeeds."""
+    from asyncio import CancelledError
+
+    # `asyncio.run` cancels the task of the command.
+    with suppress(CancelledError):
+        yield
 
 
 def add_options(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:

@@ -8,7 +8,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, nullcontext
 from io import BufferedReader
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +24,7 @@ from admin.cli.options import (
     WholeNumber,
     say,
     topic_name,
+    until_interrupted,
     with_target,
 )
 from admin.cli.start_offsets import Kind, StartOffset, offset_in, parse_start_offset
@@ -310,7 +311,8 @@ async def consume(
             raise click.UsageError(f"--group cannot be combined with {other}")
         chunks = _from_group(target, servers, topic, group, from_beginning, max_records, to_end)
     count = 0
-    with _output(file) as out:
+    is_endless = not to_end and max_records is None
+    with _output(file) as out, until_interrupted() if is_endless else nullcontext():
         async with aclosing(chunks):
             async for records in chunks:
                 for each in records:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from admin.cli.options import add_options
+from admin.cli.options import add_options, say
 
 if TYPE_CHECKING:
     from admin.client.admin_client import AdminClient
-    from admin.model import PartitionDescription, PartitionId, TopicDescription
+    from admin.model import PartitionDescription, TopicDescription
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -51,48 +51,66 @@ class PartitionFilter:
         return not (self.under_replicated or self.under_min_isr or self.unavailable)
 
     async def apply(
-        self, client: "AdminClient", topics: "Mapping[str, TopicDescription]", *, stale: bool
+        self, client: "AdminClient", topics: "Mapping[str, TopicDescription]"
     ) -> "Mapping[str, TopicDescription]":
-        """The topics with such partitions, and of each only those."""
+        """The topics with such partitions, and of each only those; see `with_moves`."""
         from admin.client.topic_configs import min_isr_of
 
         if self.is_empty or not topics:
             return topics
-        adding: dict[PartitionId, int] = {}
-        if self.under_replicated or self.under_min_isr:
-            moving = await client.reassignments(stale=stale)
-            adding = {each.id: len(each.adding) for each in moving.value}
         min_isr = await min_isr_of(client.carry_out, [*topics]) if self.under_min_isr else {}
-        return self.chosen(topics, adding, min_isr)
+        return self.chosen(topics, min_isr)
 
     def chosen(
-        self,
-        topics: "Mapping[str, TopicDescription]",
-        adding: "Mapping[PartitionId, int]",
-        min_isr: Mapping[str, int],
+        self, topics: "Mapping[str, TopicDescription]", min_isr: Mapping[str, int]
     ) -> "Mapping[str, TopicDescription]":
-        """The same, given the number of replicas being added and min.insync.replicas."""
-        from admin.model import PartitionId
-
+        """The same, given min.insync.replicas."""
         found = {}
         for name, topic in topics.items():
             partitions = [
-                each
-                for each in topic.partitions
-                if self._chooses(
-                    each, adding.get(PartitionId(name, each.partition), 0), min_isr.get(name, 0)
-                )
+                each for each in topic.partitions if self._chooses(each, min_isr.get(name, 0))
             ]
             if partitions:
                 found[name] = replace(topic, partitions=tuple(partitions))
         return found
 
-    def _chooses(self, found: "PartitionDescription", adding: int, min_isr: int) -> bool:
+    def _chooses(self, found: "PartitionDescription", min_isr: int) -> bool:
         from statemachine.vocabulary import NO_LEADER
 
-        replicas, in_sync = len(found.replicas) - adding, len(found.isr)
+        replicas, in_sync = len(found.replicas) - len(found.adding), len(found.isr)
         return (
             (self.under_replicated and in_sync < replicas)
             or (self.under_min_isr and in_sync < min(min_isr, replicas))
             or (self.unavailable and found.leader == NO_LEADER)
         )
+
+
+async def with_moves(
+    client: "AdminClient", topics: "Mapping[str, TopicDescription]", *, stale: bool
+) -> "Mapping[str, TopicDescription]":
+    """The topics with the replicas that moves add and remove, if somebody tells them."""
+    from admin.faults import Incompatible, NoLeader, Refused
+    from admin.model import PartitionId
+    from quorum.protocol.errors import ErrorCode
+
+    if not topics:
+        return topics
+    try:
+        moving = {each.id: each for each in (await client.reassignments(stale=stale)).value}
+    except (Refused, NoLeader, Incompatible) as error:
+        is_unlisted = not isinstance(error, Refused) or (
+            error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        )
+        if not is_unlisted:
+            raise
+        say(f"moves are not shown: {error}")
+        return topics
+
+    def moved(name: str, found: "PartitionDescription") -> "PartitionDescription":
+        move = moving.get(PartitionId(name, found.partition))
+        return found if move is None else replace(found, adding=move.adding, removing=move.removing)
+
+    return {
+        name: replace(topic, partitions=tuple([moved(name, each) for each in topic.partitions]))
+        for name, topic in topics.items()
+    }

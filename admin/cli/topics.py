@@ -25,7 +25,7 @@ from admin.cli.options import (
     yes_option,
 )
 from admin.cli.output import as_of_offset
-from admin.cli.topic_filters import PartitionFilter, filter_options
+from admin.cli.topic_filters import PartitionFilter, filter_options, with_moves
 from admin.cli.topic_offsets import delete_records, get_offsets
 from admin.cli.topic_patterns import check_found, find_topics, is_pattern
 from quorum.core.vocabulary import uuid_to_text
@@ -107,7 +107,10 @@ async def list_(
     chosen = PartitionFilter(**only)
     async with target.client() as client:
         known = await find_topics(client, (*topics, *named), stale=stale)
-        found = await chosen.apply(client, known.value, stale=stale)
+        if output != "table" or not chosen.is_empty:
+            moving = await with_moves(client, known.value, stale=stale)
+            known = known._replace(value=moving)
+        found = await chosen.apply(client, known.value)
     shown = known._replace(value={name: known.value[name] for name in found})
     none = _none(chosen, named=bool(topics or named))
     show(shown, output, lambda topics: "\n".join(sorted(topics.value)), listed_data, none=none)
@@ -136,7 +139,8 @@ async def describe(
     chosen = PartitionFilter(**only)
     async with target.client() as client:
         known = await find_topics(client, (*topics, *named), stale=stale)
-        shown = known._replace(value=await chosen.apply(client, known.value, stale=stale))
+        moving = await with_moves(client, known.value, stale=stale)
+        shown = known._replace(value=await chosen.apply(client, moving))
     # As Kafka's script: lines of topics would count partitions that are not shown.
     table = described if chosen.is_empty else partitions_described
     none = _none(chosen, named=bool(topics or named))
@@ -282,10 +286,12 @@ def _partition_lines(topic: "TopicDescription") -> Iterator[str]:
 
     for each in topic.partitions:
         leader = "none" if each.leader == NO_LEADER else each.leader
-        replicas, isr = (",".join(map(str, brokers)) for brokers in (each.replicas, each.isr))
+        columns = {"Replicas": each.replicas, "Isr": each.isr}
+        if each.adding or each.removing:
+            columns |= {"Adding Replicas": each.adding, "Removing Replicas": each.removing}
         yield (
             f"\tTopic: {topic.name}\tPartition: {each.partition}\tLeader: {leader}\t"
-            f"Replicas: {replicas}\tIsr: {isr}"
+            + "\t".join(f"{name}: {','.join(map(str, ids))}" for name, ids in columns.items())
         )
 
 
@@ -322,6 +328,8 @@ def topics_data(topics: "Response[Mapping[str, TopicDescription]]") -> dict[str,
                         "replicas": list(each.replicas),
                         "isr": list(each.isr),
                         "offline_replicas": list(each.offline),
+                        "adding_replicas": list(each.adding),
+                        "removing_replicas": list(each.removing),
                     }
                     for each in topic.partitions
                 ],

@@ -27,7 +27,7 @@ from admin.client.retrying_client import (
     anonymous_discovery,
     verdict_of,
 )
-from admin.faults import AdminError, Incompatible, Refused, Unreachable
+from admin.faults import AdminError, Incompatible, NoLeader, Refused, Unreachable
 from admin.model import (
     Assignment,
     BrokerInfo,
@@ -126,13 +126,26 @@ class AdminClient:
         A change that must not be carried out twice gets an idempotency key.
         """
         request = await prepared(request)
+        try:
+            return await self._ask_once(request, stale=stale)
+        except NoLeader:
+            # Brokers pass requests on to the leader only.
+            if stale or not (request.STALE_WITHOUT_LEADER and self._is_controller):
+                raise
+        return await self._ask_once(request, stale=True)
+
+    async def _ask_once(self, request: Request[A], *, stale: bool) -> A:
         body = schema.encode(request)
         answer = await self._ask(
             Call(
                 api_key=ApiKey.CAPABILITY,
                 fill=lambda form: form.request(
-                    name=request.NAME, stale=stale or request.LOCAL, body=body
+                    name=request.NAME,
+                    stale=stale or request.LOCAL,
+                    asks_who_leads=request.ASKS_WHO_LEADS,
+                    body=body,
                 ),
+                asks_who_leads=request.ASKS_WHO_LEADS,
                 failing=request.failing(),
                 done_before=request.DONE_BEFORE,
                 status_command=None if request.only_reads() else request.STATUS_COMMAND,

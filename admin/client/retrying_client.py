@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from admin.client.channels import Channels, Fill, Form, NoResponse, Response
-from admin.faults import Incompatible, Refused, Unreachable, explained
+from admin.faults import Incompatible, NoLeader, Refused, Unreachable, explained
 from admin.units import show_duration
 from quorum.core.vocabulary import NO_REPLICA
 from quorum.protocol.apis import ApiKey
@@ -314,7 +314,7 @@ class RetryingClient:
     async def _check_for_leader(
         self, failed: _FailedAttempts, verdict: Verdict, after_ms: int
     ) -> None:
-        """Raise `Unreachable` if the call asks for the leader, and no node that answers knows one,
+        """Raise `NoLeader` if the call asks for the leader, and no node that answers knows one,
         after `after_ms`."""
         is_all = failed.last.keys() >= set(self.bootstrap)
         if not (is_all and failed.call.asks_who_leads and verdict.code == ErrorCode.NOT_CONTROLLER):
@@ -324,13 +324,14 @@ class RetryingClient:
         if is_leaderless(found.values()):
             failed.within_ms = after_ms
             message = failed.describe(self.bootstrap, found, may_be_done=False)
-            raise Unreachable(message, may_be_done=False)
+            raise NoLeader(message, may_be_done=False)
 
     async def _out_of_time(self, failed: _FailedAttempts, *, may_be_done: bool) -> Unreachable:
         timeout_ms = _last_word_ms(failed.within_ms)
         found = await known_leaders(self._channels, self.bootstrap, timeout_ms=timeout_ms)
         message = failed.describe(self.bootstrap, found, may_be_done=may_be_done)
-        return Unreachable(message, may_be_done=may_be_done)
+        fault = NoLeader if is_leaderless(found.values()) else Unreachable
+        return fault(message, may_be_done=may_be_done)
 
     def _attempt_ms(self, attempt: int, left_ms: int) -> int:
         if len(self.bootstrap) == 1:

@@ -18,7 +18,7 @@ from admin.capabilities.schema import REPEATED_FIELD, Request, Route, check, jso
 from admin.faults import Refused
 from admin.http.bodies import read_body
 from admin.http.caller import CALLER
-from admin.http.gateway import Gateway, NoAnswer
+from admin.http.gateway import Gateway
 from admin.http.limits import SMALL_BYTES
 from admin.http.problems import HAS_KEY, REPEATED, Problem
 from admin.units import invalid_field, whole_number
@@ -67,10 +67,6 @@ def _handler(kind: type[Request[Any]], route: Route, respond: Respond) -> Handle
             if error.code == Error.INVALID_REQUEST.code and route.id == "move_id":
                 await described(request, getattr(asked, route.id), stale=stale)
             raise
-        except NoAnswer:
-            if not kind.STALE_WITHOUT_LEADER:
-                raise
-            answer = await ask(request, asked, stale=True)
         if getattr(answer, REPEATED_FIELD, False):
             request[REPEATED] = True
         return await respond(request, asked, answer)

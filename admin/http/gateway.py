@@ -98,6 +98,8 @@ class Gateway:
                 self._wrapped(request, caller, stale=stale or request.LOCAL)
             )
         except ControllerUnreachable as error:
+            if request.STALE_WITHOUT_LEADER and not stale:
+                return await self.ask(request, caller, stale=True)
             is_lost = error.error == ErrorCode.REQUEST_TIMED_OUT and not request.only_reads()
             reason = f"{error}; an earlier attempt may have succeeded" if is_lost else str(error)
             leader = self.service.quorum.leader

@@ -8,7 +8,6 @@ from msgspec import Meta
 from admin.capabilities.health import DescribeHealth
 from admin.capabilities.schema import Answer, json_of
 from admin.http.capability_routes import as_json, ask, check_parameters
-from admin.http.gateway import NoAnswer
 from admin.monitoring.health_rules import Rule
 
 HEALTH: Final = "/health"
@@ -24,9 +23,6 @@ class HealthSummary(Answer, frozen=True, kw_only=True):
 async def get_health(request: web.Request) -> web.Response:
     """200 if the cluster is healthy, else 503, with the names of the rules; see the capability."""
     check_parameters(request)
-    try:
-        found = await ask(request, DescribeHealth())
-    except NoAnswer:
-        found = await ask(request, DescribeHealth(), stale=True)
+    found = await ask(request, DescribeHealth())
     body = HealthSummary(healthy=found.healthy, rules=tuple([each.rule for each in found.reasons]))
     return as_json(json_of(body), status=200 if found.healthy else 503)

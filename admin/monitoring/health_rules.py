@@ -133,7 +133,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     """
 
     leader_id: int | None
-    leaderless_ms: int = 0
+    leaderless_ms: int | None = None
     members: Sequence[Member] = ()
     target_voters: Sequence[int] | None = None
     waits_for: str | None = None
@@ -325,11 +325,17 @@ def _of_leader(facts: Facts) -> Iterator[Reason]:
         yield reason(
             rule=Rule.NO_LEADER,
             severity=Severity.ERROR,
-            sentence=f"no leader has been known for {facts.leaderless_ms / 1_000:.1f} s: a majority"
-            " of the voters must run and reach each other; if their disks are lost for good, "
-            "metaquorum recover or metaquorum restore is the way back",
+            sentence=f"no leader {_known_since(facts)}: a majority of the voters must run and "
+            "reach each other; if their disks are lost for good, metaquorum recover or metaquorum "
+            "restore is the way back",
             command=_start(facts, "each controller that does not run"),
         )
+
+
+def _known_since(facts: Facts) -> str:
+    if facts.leaderless_ms is None:
+        return "is known"
+    return f"has been known for {facts.leaderless_ms / 1_000:.1f} s"
 
 
 def _of_voters(facts: Facts) -> Iterator[Reason]:

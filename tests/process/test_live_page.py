@@ -149,6 +149,14 @@ async def test_the_page_lives_through_the_death_of_the_active_controller(tmp_pat
             await page.until_text("#connection", "Live")
             await join(successor.controller, 105)
             await page.until_text("#timeline", "Broker 105 has registered")
+            # The successor has heard nothing of its predecessor, and from the third voter.
+            unknown = (
+                "return Object.fromEntries([...document.querySelectorAll('#quorum tbody tr')].map("
+                "row => [parseInt(row.innerText), [...row.querySelectorAll('td.num')].filter("
+                "cell => cell.innerText === 'unknown').length]))"
+            )
+            wanted = {str(each): 0 for each in nodes} | {str(leader.node_id): 3}
+            await page.until(unknown, wanted=lambda found: found == wanted)
 
 
 async def test_without_a_leader_the_page_is_as_of_the_time_that_the_node_lost_it(
@@ -236,6 +244,12 @@ async def test_every_size_and_scheme_fits_and_can_be_read(tmp_path: Path) -> Non
                     assert widths == [width, width]
                     if axe_core() is not None:
                         assert await violations(page) == [], (width, is_dark)
+            # In a font that is wider than that of this machine.
+            await page.run("document.querySelector('nav').style.letterSpacing = '2px'")
+            ends = (
+                "[...document.querySelectorAll('nav a')].map(e => e.getBoundingClientRect().right)"
+            )
+            assert 0 < await page.run(f"return Math.max(...{ends})") <= SIZES[-1][0]
 
 
 async def test_the_http_reference_can_be_read_by_keyboard_at_every_size(tmp_path: Path) -> None:

@@ -96,3 +96,11 @@ def test_electing_wrongly(arguments: tuple[str, ...], message: str) -> None:
     done = CliRunner().invoke(group, [*COMMAND, "preferred", *arguments, *NOBODY])
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr
+
+
+def test_all_missing_options_are_named_at_once() -> None:
+    done = CliRunner().invoke(group, [*COMMAND[:-1], *NOBODY])
+    assert done.exit_code == 2
+    assert "give --election-type preferred or unclean, and one of --topic with " in done.stderr
+    done = CliRunner().invoke(group, [*COMMAND[:-1], "--all-topic-partitions", *NOBODY])
+    assert done.stderr.endswith("Error: give --election-type preferred or unclean\n")

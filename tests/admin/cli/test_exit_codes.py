@@ -7,16 +7,20 @@ answer like the others.
 import asyncio
 import re
 import shlex
-from collections.abc import Mapping
+import signal
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import pytest
 from click.testing import CliRunner, Result
 
+from admin.cli import records
 from admin.cli.examples import EXAMPLES
 from admin.cli.main import group
 from admin.cli.options import Exit
+from admin.client.admin_client import AdminClient
+from admin.client.consumer import ReadRecord
 from statemachine.security.authorization import AuthorizerConfig
 from tests.support.cli_page import PAGE, leaves
 from tests.support.controllers import a_controller
@@ -162,6 +166,39 @@ async def test_a_refusal_is_a_failure(tmp_path: Path) -> None:
             else:
                 check(done, Exit.FAILED, path)
                 assert "AUTHORIZATION_FAILED" in done.stderr, path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("consume t", Exit.DONE),
+        ("consume t --from-beginning --follow", Exit.DONE),
+        ("consume t --from-beginning", Exit.INTERRUPTED),
+        ("consume t --max-records 2", Exit.INTERRUPTED),
+        ("brokers list", Exit.INTERRUPTED),
+        ("brokers list --watch 1s", Exit.DONE),
+    ],
+)
+def test_ctrl_c_ends_a_command_without_an_end_and_interrupts_others(
+    monkeypatch: pytest.MonkeyPatch, arguments: str, code: Exit
+) -> None:
+    async def interrupted(*_: object) -> NoReturn:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def one_record(*_: object) -> AsyncIterator[Sequence[ReadRecord]]:
+        yield [ReadRecord(0, 0, None, b"v")]
+        await interrupted()
+
+    monkeypatch.setattr(records, "_from_partitions", one_record)
+    monkeypatch.setattr(AdminClient, "__aenter__", interrupted)
+    done = run(*arguments.split(), "--bootstrap-server", "127.0.0.1:1")
+    assert done.exit_code == code
+    assert ("interrupted" in done.stderr) is (code is Exit.INTERRUPTED)
+    if arguments.startswith("consume"):
+        assert done.stdout == "v\n"
+        assert ("1 records were read from t" in done.stderr) is (code is Exit.DONE)
 
 
 def test_the_page_explains_every_code() -> None:

@@ -8,7 +8,10 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from admin.cli.main import group
+from admin.client.admin_client import AdminClient
+from admin.model import Assignment
 from statemachine import commands
+from statemachine.security.authorization import AuthorizerConfig
 from tests.admin.cli.test_reassign_partitions import brokers
 from tests.controller.controller_commands import asked, join, topic
 from tests.support.controllers import Node, a_controller
@@ -88,6 +91,43 @@ async def test_partitions_with_a_problem_are_asked_for(tmp_path: Path) -> None:
         )
         data = json.loads((await run(node, "describe", "--under-min-isr", "-o", "json")).stdout)
         assert [each["name"] for each in data["topics"]] == ["few", "gone"]
+
+
+async def test_a_topic_in_a_move_has_its_factor_and_names_what_moves(tmp_path: Path) -> None:
+    """As Kafka's TopicCommand: without the replicas that are added."""
+    async with (
+        brokers(tmp_path, dict.fromkeys((101, 102, 103, 104))) as node,
+        AdminClient([node.address], is_controller=True) as admin,
+    ):
+        await asked(node.controller, topic("t", 101, 102, 103))
+        wanted = Assignment(topic="t", partition=0, replicas=(101, 102, 104))
+        await admin.alter_reassignments([wanted])
+        first, partition = (await run(node, "describe", "t")).stdout.splitlines()
+        assert first.endswith("\tPartitionCount: 1\tReplicationFactor: 3")
+        assert partition.split("\t")[4:] == [
+            "Replicas: 101,102,103,104",
+            "Isr: 101,102,103",
+            "Adding Replicas: 104",
+            "Removing Replicas: 103",
+        ]
+        (data,) = json.loads((await run(node, "describe", "t", "-o", "json")).stdout)["topics"]
+        (found,) = data["partitions"]
+        assert (found["adding_replicas"], found["removing_replicas"]) == ([104], [103])
+        (data,) = json.loads((await run(node, "list", "-o", "json")).stdout)["topics"]
+        assert data["replication_factor"] == 3
+
+
+async def test_topics_are_described_to_a_reader_who_may_not_see_moves(tmp_path: Path) -> None:
+    authorizer = AuthorizerConfig(super_users=frozenset(), allow_if_no_acl=True)
+    async with a_controller(tmp_path, authorizer=authorizer) as node:
+        await join(node.controller, 101)
+        await asked(node.controller, topic("t", 101))
+        everyone = ("--deny-principal", "User:*", "--operation", "describe", "--cluster")
+        acl = ("acls", "add", *everyone, "--bootstrap-controller", str(node.address))
+        assert (await asyncio.to_thread(CliRunner().invoke, group, acl)).exit_code == 0
+        described = await run(node, "describe", "t")
+        assert (described.exit_code, len(described.stdout.splitlines())) == (0, 2)
+        assert "moves are not shown: " in described.stderr
 
 
 async def test_a_used_up_quota_is_one_sentence(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The output of `metaquorum topics describe`, as a table and as data."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from admin.cli.topic_filters import PartitionFilter
 from admin.cli.topics import described, listed_data, partitions_described, topics_data
 from admin.client.channels import Response
-from admin.model import PartitionDescription, PartitionId, TopicDescription
+from admin.model import PartitionDescription, TopicDescription
 
 
 def topic(name: str) -> TopicDescription:
@@ -60,7 +61,7 @@ MIXED = {
         topic_id=None,
         partitions=(
             partition(HEALTHY, replicas=3, in_sync=3),
-            partition(GROWING, replicas=4, in_sync=3),
+            replace(partition(GROWING, replicas=4, in_sync=3), adding=(104,)),
             partition(BEHIND, replicas=3, in_sync=2),
             partition(TOO_FEW, replicas=3, in_sync=1),
             partition(GONE, replicas=3, in_sync=2, leader=-1),
@@ -80,7 +81,7 @@ MIXED = {
     ],
 )
 def test_partitions_with_a_problem_are_chosen(chosen: PartitionFilter, numbers: list[int]) -> None:
-    found = chosen.chosen(MIXED, {PartitionId("a", GROWING): 1}, {"a": 2})
+    found = chosen.chosen(MIXED, {"a": 2})
     assert [each.partition for each in found["a"].partitions] == numbers
     shown = partitions_described(Response(found, None)).splitlines()
     assert [line.split()[:4] for line in shown] == [
@@ -90,4 +91,4 @@ def test_partitions_with_a_problem_are_chosen(chosen: PartitionFilter, numbers: 
 
 def test_topics_without_such_partitions_are_left_out() -> None:
     healthy = {"a": TopicDescription(name="a", topic_id=None, partitions=MIXED["a"].partitions[:1])}
-    assert PartitionFilter(under_replicated=True).chosen(healthy, {}, {}) == {}
+    assert PartitionFilter(under_replicated=True).chosen(healthy, {}) == {}

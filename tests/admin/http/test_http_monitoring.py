@@ -1,5 +1,7 @@
 """Probes, health and metrics of controllers and brokers, asked over HTTP."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,10 +10,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from click.testing import CliRunner
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from admin.capabilities.needs import Role
+from admin.cli.doctor import command as doctor
+from admin.cli.options import Exit
 from admin.http import tokens
 from admin.http.access import Access
 from admin.http.app import make_app
@@ -22,6 +27,7 @@ from admin.http.tokens import TokenFile
 from admin.monitoring.broker_monitor import BrokerMonitor
 from admin.monitoring.controller_monitor import ControllerMonitor
 from admin.monitoring.metric_table import METRICS, Kind, Scope
+from controller.apis import router
 from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey
 from quorum.transport.refusal_log import RefusalLog
@@ -198,6 +204,27 @@ async def test_the_loss_of_leaders_shows_in_health_and_never_in_livez(tmp_path: 
             assert (status, body["reasons"]) == (503, ["it knows no leader"])
             assert await get(http, "/livez") == (200, {"live": True})
             assert value(await scraped(http), "kafka_server_raft_metrics_current_leader") == -1
+
+
+async def test_doctor_says_what_a_controller_without_a_leader_says_over_http(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(router, "LEADERLESS_MS_MAX", 0)
+    async with (
+        controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes,
+        door(controller_app(nodes[1])) as http,
+    ):
+        where = ("--bootstrap-controller", str(nodes[1].address))
+        text = await asyncio.to_thread(CliRunner().invoke, doctor, where)
+        json_ = await asyncio.to_thread(CliRunner().invoke, doctor, (*where, "-o", "json"))
+        (want,) = (await get(http, "/v1/quorum/health"))[1]["reasons"]
+    assert (text.exit_code, json_.exit_code) == (Exit.NOT_FINISHED, Exit.NOT_FINISHED)
+    (found,) = json.loads(json_.stdout)["reasons"]
+    # The sentence tells for how long.
+    assert {**found, "sentence": ""} == {**want, "sentence": ""}
+    assert found["rule"] == "no-leader"
+    assert "ERROR no-leader: no leader has been known for " in text.stdout
+    assert f"To mend it:     {want['command']}" in text.stdout
 
 
 @pytest.mark.parametrize("is_limited", [False, True])

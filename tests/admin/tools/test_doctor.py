@@ -4,12 +4,16 @@ import asyncio
 import hashlib
 import json
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from click.testing import CliRunner
 
+from admin.capabilities.health import DescribeHealth
 from admin.cli.doctor import command
 from admin.cli.options import Exit
+from admin.client.admin_client import AdminClient
+from admin.faults import NoLeader
 from admin.monitoring.health_rules import Rule
 from admin.tools.doctor import folder_facts
 from statemachine.commands import FenceBrokers
@@ -97,6 +101,16 @@ async def test_controllers_of_a_local_cluster_name_its_command(tmp_path: Path) -
         where = ("--bootstrap-controller", str(node.address))
         result = await asyncio.to_thread(CliRunner().invoke, command, where)
     assert f"mend it:     metaquorum local restart 101 --dir {tmp_path}; or empty" in result.stdout
+
+
+def test_without_a_leader_a_broker_knows_that_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(self: AdminClient, request: DescribeHealth, *, stale: bool) -> NoReturn:
+        raise NoLeader("no controller leads", may_be_done=False)
+
+    monkeypatch.setattr(AdminClient, "ask", ask)
+    result = CliRunner().invoke(command, ["--bootstrap-server", "127.0.0.1:1"])
+    assert result.exit_code == Exit.NOT_FINISHED
+    assert result.stdout.startswith("ERROR no-leader: no leader is known: a majority of ")
 
 
 def test_damage_in_the_middle_is_an_error_with_the_way_back(folder: Path) -> None:

@@ -91,14 +91,14 @@ const BADGES = { leader: "badge accent", follower: "badge", observer: "badge" };
 
 function show(row, replica) {
   const { cells } = row;
-  const isKnown = replica.lag >= 0;
+  const isKnown = replica.lag >= 0 && replica.log_end_offset >= 0;
   put(cells.role, replica.status);
   setClass(cells.role, BADGES[replica.status] ?? "badge");
   put(cells.end, replica.log_end_offset < 0 ? "unknown" : whole(replica.log_end_offset));
   put(cells.lag, isKnown ? whole(replica.lag) : "unknown");
   const isLate = replica.reachable === false;
   const isLeader = replica.status === "leader";
-  put(cells.time, isLeader ? "leads" : replica.lag_time_ms < 0 ? (isKnown ? "never caught up" : "unknown") : replica.lag_time_ms < 1000 ? "in touch" : duration(replica.lag_time_ms));
+  put(cells.time, isLeader ? "leads" : replica.lag_time_ms < 0 ? (isKnown ? "not caught up yet" : "unknown") : replica.lag_time_ms < 1000 ? "in touch" : duration(replica.lag_time_ms));
   setClass(cells.time, isLate ? "num bad-text" : isLeader ? "num dim" : "num");
   draw(row, replica);
 }

@@ -73,7 +73,7 @@ function takeQuorum(next, isFirst) {
   state.quorum = next;
   for (const each of [...next.current_voters, ...next.observers]) {
     const lags = state.lags.get(each.replica_id) ?? [];
-    lags.push(each.lag < 0 ? null : each.lag);
+    lags.push(each.lag < 0 || each.log_end_offset < 0 ? null : each.lag);
     if (lags.length > LAG_SAMPLES) lags.shift();
     state.lags.set(each.replica_id, lags);
   }
