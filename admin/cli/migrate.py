@@ -257,9 +257,10 @@ async def finish(
 
     Waits until every broker has the addresses of those that stay, and says which controllers to
     stop: the last one when no broker was fenced for longer than a session. Exit code 3: the time
-    was up.
+    was up. Exit code 1: nothing has been started, or controllers of both kinds vote.
     """
     from admin.tools.migrate.executor import retire
+    from admin.tools.migrate.planner import unstarted
     from admin.tools.migrate.state import Kind
 
     quorum = await cluster.quorum()
@@ -268,6 +269,9 @@ async def finish(
         raise click.ClickException(
             "controllers of both kinds vote: let `migrate start`, or `back`, end first"
         )
+    reason = unstarted(quorum)
+    if reason is not None:
+        raise click.ClickException(reason)
     stays = Kind.OURS if Kind.OURS in votes else Kind.KAFKA
     return _ended(
         await retire(

@@ -185,6 +185,19 @@ def listed(ids: Iterable[int]) -> str:
 # --- the end -----------------------------------------------------------------------------------
 
 
+def unstarted(quorum: QuorumState) -> str | None:
+    """Return why there is nothing to finish, or None.
+
+    Whoever has voted is registered, and stays so at Kafka's controllers after `back`.
+    """
+    if quorum.of(Kind.OURS):
+        return None
+    return (
+        f"nothing has been started: {named(quorum.voters)} of Kafka votes, and no controller of "
+        "--controllers is registered; give `metaquorum migrate plan`, then `start`"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retirement:
     """The state of the end of a migration, when the controllers of one kind have no vote."""

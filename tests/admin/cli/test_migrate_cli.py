@@ -5,12 +5,18 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from admin.cli.main import group
+from admin.cli.options import Exit
+from admin.tools.migrate.observation import Cluster
+from admin.tools.migrate.state import Kind, Probe
+from quorum.transport.address import Address
+from tests.admin.tools.test_migration_planner import LEVELS
 from tests.support.controllers import Node, active, controllers
 
 GONE = ("--from", "127.0.0.1:1")
@@ -58,6 +64,34 @@ async def test_the_way_back_names_the_controllers_of_kafka_as_they_are_registere
         assert "no controller of Kafka's is registered at 127.0.0.1:1; known are none" in (
             result.output
         )
+
+
+@pytest.fixture
+def as_kafkas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the nodes answer as controllers of Kafka do."""
+
+    async def probe(_: Cluster, address: Address) -> Probe:
+        return Probe(address=address, kind=Kind.KAFKA, levels=LEVELS)
+
+    monkeypatch.setattr(Cluster, "probe", probe)
+
+
+def beside(nodes: dict[int, Node], *arguments: str) -> Awaitable[Result]:
+    """The result of the command, with controllers of ours that were never started."""
+    kafkas = ",".join(str(node.address) for node in nodes.values())
+    sides = ("--from", kafkas, "--controllers", "11@127.0.0.1:1")
+    return asyncio.to_thread(invoke, *arguments, *sides)
+
+
+@pytest.mark.usefixtures("as_kafkas")
+async def test_finish_says_that_nothing_has_been_started(tmp_path: Path) -> None:
+    """It said that the controllers of metaquorum, which never ran, are retired."""
+    async with controllers(tmp_path, 1, kraft_version=1) as nodes:
+        await active(nodes.values())
+        result = await beside(nodes, "finish", "--session", "100ms")
+    assert result.exit_code == Exit.FAILED, result.output
+    assert "nothing has been started: controller 1 of Kafka votes" in result.output
+    assert "retired" not in result.output
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from admin.tools.migrate.planner import (
     next_of_retirement,
     next_step,
     servers_line,
+    unstarted,
 )
 from admin.tools.migrate.state import (
     AddVoter,
@@ -511,6 +512,16 @@ def retirement(**changes: Any) -> Retirement:
         "session_ms": 9_000,
     }
     return Retirement(**(values | changes))
+
+
+def test_without_a_controller_of_ours_there_is_nothing_to_finish() -> None:
+    reason = unstarted(quorum(KAFKAS, 1))
+    assert reason is not None
+    assert reason.startswith("nothing has been started")
+
+
+def test_after_back_ours_stay_registered_and_are_finished() -> None:
+    assert unstarted(quorum(KAFKAS, 1, observers=OURS, dead=OURS)) is None
 
 
 def test_nothing_is_stopped_before_the_old_ones_have_no_vote() -> None:
