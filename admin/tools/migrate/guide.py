@@ -13,6 +13,7 @@ from admin.tools.migrate.state import (
     BrokerState,
     Contents,
     Controller,
+    Done,
     Finding,
     Kind,
     Look,
@@ -116,6 +117,8 @@ def _verdict(look: Look, found: list[Finding], command: str) -> str:
         return "The migration cannot begin: clear what stands in the way, and plan again."
     verb = "start" if look.into is Kind.OURS else "back"
     first = next_of_change(look.quorum, look.wanted, look.settings)
+    if isinstance(first, Done):
+        return f"Nothing stands in the way. {first}"
     return f"Nothing stands in the way. `{command} migrate {verb}` begins with: {first}."
 
 

@@ -102,10 +102,25 @@ def next_step(quorum: QuorumState, wanted: Mapping[int, Address]) -> Step:
             remedy="Start it again, or see its log: until then no other voter is removed",
         )
     if not missing and not leaving:
-        return Done(f"Controllers {listed(sorted(wanted))} vote, and {leader.id} leads.")
+        sentence = f"Controllers {listed(sorted(wanted))} vote, and {leader.id} leads."
+        return Done(f"{sentence} {_next_command(quorum)}")
     if missing and (len(voters) <= len(wanted) or not leaving):
         return _addition(quorum, [(id, wanted[id]) for id in missing])
     return _removal(quorum, leader, leaving)
+
+
+def _next_command(quorum: QuorumState) -> str:
+    """Name the command that follows, once controllers of one kind alone vote."""
+    if any(each.kind is Kind.OURS for each in quorum.voters):
+        if not quorum.of(Kind.KAFKA):
+            return "No controller of Kafka is registered: nothing is left to do."
+        return "Next: `metaquorum migrate finish` says when to stop those of Kafka."
+    if not quorum.of(Kind.OURS):
+        return "No controller of metaquorum is registered: nothing has been started, or left to do."
+    return (
+        "Next: `metaquorum migrate finish` says when to stop those of metaquorum; if they are "
+        "still to vote, `metaquorum migrate start`."
+    )
 
 
 def _addition(quorum: QuorumState, missing: list[tuple[int, Address]]) -> Step:

@@ -6,6 +6,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,6 @@ from admin.cli.options import Exit
 from admin.tools.migrate.observation import Cluster
 from admin.tools.migrate.state import Kind, Probe
 from quorum.transport.address import Address
-from tests.admin.tools.test_migration_planner import LEVELS
 from tests.support.controllers import Node, active, controllers
 
 GONE = ("--from", "127.0.0.1:1")
@@ -44,7 +44,8 @@ async def test_where_ours_vote_alone_every_command_says_that_nothing_is_left(
         started = await run(nodes, "start")
         assert (started.exit_code, started.stdout) == (
             0,
-            f"Controllers 1, 2, 3 vote, and {leader.node_id} leads.\n",
+            f"Controllers 1, 2, 3 vote, and {leader.node_id} leads. No controller of Kafka is "
+            "registered: nothing is left to do.\n",
         )
         described = await run(nodes, "status", "-o", "json")
         roles = [each["role"] for each in json.loads(described.stdout)["controllers"]]
@@ -70,8 +71,11 @@ async def test_the_way_back_names_the_controllers_of_kafka_as_they_are_registere
 def as_kafkas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the nodes answer as controllers of Kafka do."""
 
-    async def probe(_: Cluster, address: Address) -> Probe:
-        return Probe(address=address, kind=Kind.KAFKA, levels=LEVELS)
+    asked = Cluster.probe
+
+    async def probe(cluster: Cluster, address: Address) -> Probe:
+        found = await asked(cluster, address)
+        return found if found.kind is None else replace(found, kind=Kind.KAFKA, node_id=None)
 
     monkeypatch.setattr(Cluster, "probe", probe)
 
@@ -92,6 +96,16 @@ async def test_finish_says_that_nothing_has_been_started(tmp_path: Path) -> None
     assert result.exit_code == Exit.FAILED, result.output
     assert "nothing has been started: controller 1 of Kafka votes" in result.output
     assert "retired" not in result.output
+
+
+@pytest.mark.usefixtures("as_kafkas")
+async def test_back_says_that_nothing_has_been_started(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, kraft_version=1) as nodes:
+        await active(nodes.values())
+        result = await beside(nodes, "back")
+    assert result.exit_code == 0, result.output
+    assert "Controllers 1 vote, and 1 leads." in result.stdout
+    assert "nothing has been started" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from admin.monitoring.health_rules import Member
 from admin.tools.migrate.findings import findings, is_blocked, release_of
+from admin.tools.migrate.guide import status_text
 from admin.tools.migrate.planner import (
     Retirement,
     next_of_change,
@@ -292,6 +293,28 @@ def test_no_voter_is_added_that_would_leave_no_majority() -> None:
 
 def test_without_a_leader_it_waits() -> None:
     assert isinstance(next_step(quorum(KAFKAS, None, observers=OURS), places(OURS)), Wait)
+
+
+@pytest.mark.parametrize(
+    ("voters", "observers", "words"),
+    [
+        (OURS, KAFKAS, "Next: `metaquorum migrate finish` says when to stop those of Kafka."),
+        (OURS, (), "No controller of Kafka is registered: nothing is left to do."),
+        (KAFKAS, OURS, "Next: `metaquorum migrate finish` says when to stop those of metaquorum"),
+        (KAFKAS, (), "nothing has been started, or left to do."),
+    ],
+)
+def test_the_end_of_either_direction_names_the_next_command(
+    voters: tuple[int, ...], observers: tuple[int, ...], words: str
+) -> None:
+    state = quorum(voters, voters[0], observers=observers, dead=observers)
+    step = next_step(state, places(voters))
+    assert isinstance(step, Done)
+    assert words in str(step)
+    forward, back = (places(voters), {}) if voters == OURS else (places(OURS), places(voters))
+    contents = Contents(levels=IN_FORCE)
+    shown = status_text(state, contents, {}, settings(), forward=forward, back=back)
+    assert words in shown
 
 
 # --- brokers come first ------------------------------------------------------------------------
