@@ -317,9 +317,10 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
 
 async def _move(cluster: "Cluster", into: Any, rolled: tuple[int, ...], within_ms: int) -> Exit:
     from admin.tools.migrate import findings as rules
-    from admin.tools.migrate.executor import change_voters
+    from admin.tools.migrate.executor import change_voters, until_settled
     from admin.tools.migrate.guide import plan_text
 
+    await until_settled(cluster, within_ms=within_ms)
     look = await _look(cluster, into, rolled)
     found = rules.findings(look)
     if rules.is_blocked(found):

@@ -10,7 +10,12 @@ from typing import Final, assert_never
 
 from admin.faults import AdminError, Refused, Unreachable
 from admin.tools.migrate.observation import Cluster
-from admin.tools.migrate.planner import Retirement, next_of_change, next_of_retirement
+from admin.tools.migrate.planner import (
+    Retirement,
+    is_settled,
+    next_of_change,
+    next_of_retirement,
+)
 from admin.tools.migrate.state import (
     AddVoter,
     Done,
@@ -31,6 +36,8 @@ LOOK_AGAIN_SECONDS: Final = 0.2
 SAY_AFTER_MS: Final = 1_000
 """A wait is said when it has lasted so long: right after an election, say, the new leader has not
 heard of every voter yet."""
+SETTLE_MS: Final = 10_000
+"""An election takes no longer as a rule, with the first fetches from the new leader."""
 _OVERTAKEN: Final = frozenset(
     {ErrorCode.DUPLICATE_VOTER, ErrorCode.VOTER_NOT_FOUND, ErrorCode.ELECTION_NOT_NEEDED}
 )
@@ -40,6 +47,18 @@ _NOT_YET: Final = frozenset({ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE})
 take the lead."""
 
 Say = Callable[[str], None]
+
+
+async def until_settled(cluster: Cluster, *, within_ms: int) -> None:
+    """Return when a majority follows the leader, or it had the time to.
+
+    Right after an election the new leader has not heard of every voter yet.
+    """
+    deadline_ms = monotonic_ms() + min(within_ms, SETTLE_MS)
+    while True:
+        if is_settled(await cluster.quorum()) or monotonic_ms() >= deadline_ms:
+            return
+        await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
 
 async def change_voters(

@@ -187,6 +187,11 @@ def spare(voters: Sequence[Controller]) -> int:
     return _live(voters) - _majority(voters)
 
 
+def is_settled(quorum: QuorumState) -> bool:
+    """Return whether one leads and a majority follows it, as far as it knows."""
+    return quorum.leader is not None and spare(quorum.voters) >= 0
+
+
 def named(controllers: Sequence[Controller]) -> str:
     """Name controllers by their ids."""
     return "controller " + listed([each.id for each in controllers])
