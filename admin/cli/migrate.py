@@ -306,6 +306,7 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
         settings=await cluster.settings(contents.brokers, frozenset(rolled)),
         wanted=wanted,
         probes=await cluster.probes(quorum),
+        silent_kafkas=await cluster.silent_kafkas(quorum) if into is Kind.OURS else (),
         clock_ahead_ms=cluster.clock_ahead_ms,
         running_moves=await cluster.running_moves(quorum),
         kafka_settings=kafka_settings,

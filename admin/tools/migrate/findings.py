@@ -245,6 +245,13 @@ def _of_addresses(look: Look) -> Iterator[Finding]:
                 f"the quorum has of it: {probe.problem}",
                 "Run this command where the new controllers are to run: they must reach it there",
             )
+    # Once Kafka's controllers have no vote they may be gone.
+    if look.silent_kafkas and any(each.kind is Kind.KAFKA for each in look.quorum.voters):
+        places = ", ".join(f"{each.address} ({each.problem})" for each in look.silent_kafkas)
+        yield _note(
+            f"nobody answers at {places} of --from, and no controller is registered there",
+            "Correct the address: --from names all of Kafka's controllers",
+        )
     elsewhere = [each.address for each in look.quorum.voters if each.address is not None]
     if any(not _is_loopback(each) for each in elsewhere):
         for id, address in sorted(look.wanted.items()):
@@ -257,6 +264,14 @@ def _of_addresses(look: Look) -> Iterator[Finding]:
 
 def _of_wanted(look: Look) -> Iterator[Finding]:
     silent = [id for id in sorted(look.wanted) if _is_silent(look.probes.get(id))]
+    elsewhere = {id: address for id in silent if (address := _lives_at(look, id)) is not None}
+    for id, address in elsewhere.items():
+        yield _blocks(
+            f"controller {id} runs and is registered at {address}, and at {look.wanted[id]} nobody "
+            "answers",
+            "Correct the address in --controllers",
+        )
+    silent = [id for id in silent if id not in elsewhere]
     if silent:
         why = "; ".join(
             filter(None, (look.probes[id].problem for id in silent if id in look.probes))
@@ -285,6 +300,14 @@ def _of_wanted(look: Look) -> Iterator[Finding]:
                 f"{look.quorum.cluster_id}",
                 "Stop it, and start it with a new log.dir and the settings that the plan prints",
             )
+
+
+def _lives_at(look: Look, id: int) -> Address | None:
+    """Return where one of ours that follows the log is registered, if it is to be elsewhere."""
+    known = look.quorum.get(id)
+    if known is None or known.kind is not look.into or not known.member.is_reachable:
+        return None
+    return known.address if known.address != look.wanted[id] else None
 
 
 def _is_silent(probe: Probe | None) -> bool:

@@ -447,6 +447,14 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"probes": probes(p11=replace(look().probes[11], has_full_disk=True))},
         "controller 11 has no room on its disk",
     ),
+    "one of ours that runs at another address": (
+        {
+            "wanted": places(OURS) | {11: Address("10.0.0.1", 31019)},
+            "probes": probes(p11=Probe(address=Address("10.0.0.1", 31019), problem="refused")),
+        },
+        "controller 11 runs and is registered at 10.0.0.1:9011, and at 10.0.0.1:31019 nobody "
+        "answers",
+    ),
     "one of ours that is not named": (
         {"quorum": quorum((*KAFKAS, 13), 1, observers=(11, 12)), "wanted": places(OURS[:2])},
         "controller 13 votes and is one of metaquorum, but --controllers does not name it",
@@ -500,6 +508,28 @@ def test_security_and_clocks_are_notes() -> None:
         "4 partitions are being reassigned",
         "the clock of the leader is 5.0 s behind the one here",
     ]
+
+
+def test_one_of_ours_that_has_stopped_may_be_started_at_another_address() -> None:
+    moved = Address("10.0.0.1", 31019)
+    found = findings(
+        look(
+            quorum=quorum(KAFKAS, 1, observers=OURS, dead=(11,)),
+            wanted=places(OURS) | {11: moved},
+            probes=probes(p11=Probe(address=moved, problem="refused")),
+        )
+    )
+    assert not is_blocked(found)
+    assert "controller 11 does not answer yet (refused)" in [each.sentence for each in found]
+
+
+def test_an_address_of_kafkas_where_nobody_answers_is_a_note() -> None:
+    nobody = (Probe(address=address(9), problem="refused"),)
+    (found,) = findings(look(silent_kafkas=nobody))
+    assert not is_blocked([found])
+    assert found.sentence.startswith("nobody answers at 10.0.0.1:9009 (refused) of --from")
+    retired = quorum(OURS, 11)
+    assert findings(look(quorum=retired, silent_kafkas=nobody)) == []
 
 
 def test_a_running_move_is_in_the_way_of_going_back() -> None:
