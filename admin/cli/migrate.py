@@ -69,7 +69,8 @@ _within_option: Final = click.option(
     type=DURATION,
     default=f"{WITHIN_MS}ms",
     show_default="10min",
-    help="Stop waiting after this time; give the command again to go on.",
+    help="Stop waiting after this time; give the command again to go on. A change that has been "
+    "requested is waited for, --timeout at most.",
 )
 
 
@@ -259,11 +260,17 @@ async def finish(
     stop: the last one when no broker was fenced for longer than a session. Exit code 3: the time
     was up. Exit code 1: nothing has been started, or controllers of both kinds vote.
     """
-    from admin.tools.migrate.executor import retire
+    from admin.tools.migrate.executor import UNANSWERED, retire, until
     from admin.tools.migrate.planner import unstarted
     from admin.tools.migrate.state import Kind
+    from quorum.clocks import monotonic_ms
 
-    quorum = await cluster.quorum()
+    deadline_ms = monotonic_ms() + within_ms
+    try:
+        async with until(deadline_ms):
+            quorum = await cluster.quorum()
+    except TimeoutError:
+        return _ended(UNANSWERED)
     votes = {each.kind for each in quorum.voters}
     if len(votes) != 1:
         raise click.ClickException(
@@ -279,7 +286,7 @@ async def finish(
             stays,
             confirmed=frozenset(rolled),
             session_ms=session_ms,
-            within_ms=within_ms,
+            deadline_ms=deadline_ms,
             say=_say_with_time,
         )
     )
@@ -318,11 +325,17 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
 
 async def _move(cluster: "Cluster", into: Any, rolled: tuple[int, ...], within_ms: int) -> Exit:
     from admin.tools.migrate import findings as rules
-    from admin.tools.migrate.executor import change_voters, until_settled
+    from admin.tools.migrate.executor import UNANSWERED, change_voters, until, until_settled
     from admin.tools.migrate.guide import plan_text
+    from quorum.clocks import monotonic_ms
 
-    await until_settled(cluster, within_ms=within_ms)
-    look = await _look(cluster, into, rolled)
+    deadline_ms = monotonic_ms() + within_ms
+    try:
+        async with until(deadline_ms):
+            await until_settled(cluster)
+            look = await _look(cluster, into, rolled)
+    except TimeoutError:
+        return _ended(UNANSWERED)
     found = rules.findings(look)
     if rules.is_blocked(found):
         write(plan_text(look, found, command=command_line()))
@@ -336,7 +349,7 @@ async def _move(cluster: "Cluster", into: Any, rolled: tuple[int, ...], within_m
         look.wanted,
         obstacle=obstacle,
         confirmed=frozenset(rolled),
-        within_ms=within_ms,
+        deadline_ms=deadline_ms,
         say=_say_with_time,
     )
     return _ended(step)
