@@ -6,7 +6,7 @@ from typing import Final
 
 from admin.setting_kinds import PRINCIPALS
 from admin.tools.migrate.node_settings import listener_of, taken_over
-from admin.tools.migrate.planner import listed, named, spare, unprepared
+from admin.tools.migrate.planner import about, named, spare, unprepared
 from admin.tools.migrate.state import Finding, Kind, Look, Probe, Weight
 from admin.units import show_duration
 from quorum.transport.address import Address
@@ -178,7 +178,7 @@ def _of_quorum(look: Look) -> Iterator[Finding]:
         return
     away = [each for each in quorum.voters if not each.has_caught_up]
     if away:
-        begins = f"{named(away)} votes, but does not follow the log"
+        begins = named(away, "votes, but does not", "vote, but do not") + " follow the log"
         if spare(quorum.voters) < 0:
             yield _blocks(begins, "Start it again: the voters have no live majority")
         else:
@@ -192,7 +192,9 @@ def _of_quorum(look: Look) -> Iterator[Finding]:
     if strangers:
         option = "--controllers" if look.into is Kind.OURS else "--from"
         yield _blocks(
-            f"{named(strangers)} votes and is one of {look.into}, but {option} does not name it",
+            named(strangers, "votes and is one", "vote and are")
+            + f" of {look.into}, but {option} does not name "
+            + ("it" if len(strangers) == 1 else "them"),
             f"Name all controllers that are to vote in {option}",
         )
     leaving = [each for each in quorum.voters if each.id not in look.wanted]
@@ -219,7 +221,7 @@ def _of_ids(look: Look) -> Iterator[Finding]:
     combined = [each.id for each in look.quorum.of(Kind.KAFKA) if each.id in brokers]
     if combined:
         yield _blocks(
-            f"node {listed(combined)} is a broker and a controller in one process",
+            about("node", combined, "is", "are each") + " a broker and a controller in one process",
             "Move the controllers to nodes of their own with Kafka first: its manual, "
             "process.roles",
         )
@@ -277,7 +279,9 @@ def _of_wanted(look: Look) -> Iterator[Finding]:
             filter(None, (look.probes[id].problem for id in silent if id in look.probes))
         )
         yield _note(
-            f"controller {listed(silent)} does not answer yet" + (f" ({why})" if why else ""),
+            about("controller", silent, "does", "do")
+            + " not answer yet"
+            + (f" ({why})" if why else ""),
             "Start it: it observes the quorum by itself",
         )
     for id, address in sorted(look.wanted.items()):
@@ -325,7 +329,7 @@ def _of_brokers(look: Look) -> Iterator[Finding]:
     fenced = [each.id for each in look.contents.brokers if each.fenced]
     if fenced:
         yield _note(
-            f"broker {listed(fenced)} is fenced",
+            about("broker", fenced, "is fenced", "are fenced"),
             "Start it, or unregister it: every registered broker is waited for",
         )
 
@@ -451,8 +455,8 @@ def _is_set(settings: Mapping[str, str | None], names: tuple[str, ...]) -> bool:
 def _of_moves(look: Look) -> Iterator[Finding]:
     if look.into is Kind.KAFKA and look.running_moves:
         yield _blocks(
-            f"move {listed(look.running_moves)} is under way, and Kafka's controllers do not know "
-            "the steps that it still waits for",
+            about("move", look.running_moves, "is", "are")
+            + " under way, and Kafka's controllers do not know the steps that are left",
             "Wait for it, or cancel it: metaquorum moves list --running",
         )
     elif look.contents.reassigning:

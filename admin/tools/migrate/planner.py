@@ -50,12 +50,12 @@ def unprepared(
     silent = [each for each in stale if settings.configured.get(each) is None]
     if silent:
         remedy += (
-            f". Broker {listed(silent)} does not say what it has: start it, or give --rolled "
-            f"{','.join(map(str, silent))} when it has the line"
+            f". {about('Broker', silent, 'does', 'do')} not say what it has: start it, or give "
+            f"--rolled {','.join(map(str, silent))} when it has the line"
         )
     return Wait(
-        reason=f"broker {listed(stale)} does not look for the controllers at those that are to "
-        "vote",
+        reason=f"{about('broker', stale, 'does', 'do')} not look for the controllers at those "
+        "that are to vote",
         remedy=remedy,
     )
 
@@ -98,12 +98,12 @@ def next_step(quorum: QuorumState, wanted: Mapping[int, Address]) -> Step:
     behind = [each for each in voters if each.id in wanted and not each.has_caught_up]
     if behind:
         return Wait(
-            reason=f"{named(behind)} votes and does not follow the log",
+            reason=named(behind, "votes and does not", "vote and do not") + " follow the log",
             remedy="Start it again, or see its log: until then no other voter is removed",
         )
     if not missing and not leaving:
-        sentence = f"Controllers {listed(sorted(wanted))} vote, and {leader.id} leads."
-        return Done(f"{sentence} {_next_command(quorum)}")
+        votes = about("Controller", sorted(wanted), "votes", "vote")
+        return Done(f"{votes}, and {leader.id} leads. {_next_command(quorum)}")
     if missing and (len(voters) <= len(wanted) or not leaving):
         return _addition(quorum, [(id, wanted[id]) for id in missing])
     return _removal(quorum, leader, leaving)
@@ -158,7 +158,7 @@ def _removal(quorum: QuorumState, leader: Controller, leaving: list[Controller])
         behind = [each for each in after if not each.has_caught_up]
         return Wait(
             reason=f"without controller {first.id}, {named(behind)} would be needed for a "
-            "majority and does not follow the log",
+            f"majority and {'does' if len(behind) == 1 else 'do'} not follow the log",
             remedy="Start it again, or see its log",
         )
     if spare(after) < spare(quorum.voters):
@@ -192,9 +192,15 @@ def is_settled(quorum: QuorumState) -> bool:
     return quorum.leader is not None and spare(quorum.voters) >= 0
 
 
-def named(controllers: Sequence[Controller]) -> str:
-    """Name controllers by their ids."""
-    return "controller " + listed([each.id for each in controllers])
+def named(controllers: Sequence[Controller], one: str = "", several: str = "") -> str:
+    """Name controllers by their ids, and say this of one, or of several."""
+    return about("controller", [each.id for each in controllers], one, several)
+
+
+def about(noun: str, ids: Sequence[int], one: str, several: str) -> str:
+    """Say something of one node, or of several."""
+    subject, verb = (noun, one) if len(ids) == 1 else (f"{noun}s", several)
+    return f"{subject} {listed(ids)} {verb}".rstrip()
 
 
 def listed(ids: Iterable[int]) -> str:
@@ -212,8 +218,9 @@ def unstarted(quorum: QuorumState) -> str | None:
     """
     if quorum.of(Kind.OURS):
         return None
+    vote = named(quorum.voters, "of Kafka votes", "of Kafka vote")
     return (
-        f"nothing has been started: {named(quorum.voters)} of Kafka votes, and no controller of "
+        f"nothing has been started: {vote}, and no controller of "
         "--controllers is registered; give `metaquorum migrate plan`, then `start`"
     )
 
@@ -241,8 +248,9 @@ def next_of_retirement(state: Retirement) -> Step:
         return Wait(reason="no controller leads; an election is under way")
     others = [each for each in quorum.voters if each.kind is not stays]
     if others:
+        kind = others[0].kind
         return Wait(
-            reason=f"{named(others)} of {others[0].kind} still votes",
+            reason=named(others, f"of {kind} still votes", f"of {kind} still vote"),
             remedy="Give `metaquorum migrate start` or `back` first, and let it end",
         )
     wanted = {each.id: each.address for each in quorum.voters if each.address is not None}
@@ -252,7 +260,7 @@ def next_of_retirement(state: Retirement) -> Step:
     fenced = [each.id for each in state.settings.brokers if each.fenced]
     if fenced:
         return Wait(
-            reason=f"broker {listed(fenced)} is fenced",
+            reason=about("broker", fenced, "is fenced", "are fenced"),
             remedy="Start it, or unregister it: metaquorum brokers unregister",
         )
     running = sorted(state.answering)

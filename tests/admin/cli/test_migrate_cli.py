@@ -104,7 +104,7 @@ async def test_back_says_that_nothing_has_been_started(tmp_path: Path) -> None:
         await active(nodes.values())
         result = await beside(nodes, "back")
     assert result.exit_code == 0, result.output
-    assert "Controllers 1 vote, and 1 leads." in result.stdout
+    assert "Controller 1 votes, and 1 leads." in result.stdout
     assert "nothing has been started" in result.stdout
 
 

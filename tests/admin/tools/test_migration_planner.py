@@ -288,7 +288,7 @@ def test_a_dead_voter_is_removed_before_a_live_one() -> None:
 def test_no_voter_is_added_that_would_leave_no_majority() -> None:
     step = next_step(quorum(KAFKAS, 1, observers=OURS, dead=(2, 3)), places(OURS))
     assert isinstance(step, Wait)
-    assert step.reason == "with controller 2, 3 away, one more voter would leave no majority"
+    assert step.reason == "with controllers 2, 3 away, one more voter would leave no majority"
 
 
 def test_without_a_leader_it_waits() -> None:
@@ -409,7 +409,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "no leader": ({"quorum": quorum(KAFKAS, None, observers=OURS)}, "no controller leads"),
     "no live majority": (
         {"quorum": quorum(KAFKAS, 1, observers=OURS, dead=(2, 3))},
-        "controller 2, 3 votes, but does not follow the log",
+        "controllers 2, 3 vote, but do not follow the log",
     ),
     "fewer than before": (
         {"wanted": places(OURS[:2])},
@@ -540,7 +540,7 @@ def test_a_running_move_is_in_the_way_of_going_back() -> None:
         running_moves=(7,),
     )
     assert in_the_way(findings(back)) == [
-        "move 7 is under way, and Kafka's controllers do not know the steps that it still waits for"
+        "move 7 is under way, and Kafka's controllers do not know the steps that are left"
     ]
 
 
@@ -604,7 +604,7 @@ def test_no_controller_is_stopped_while_a_broker_is_fenced_or_would_be_lost() ->
     )
     step = next_of_retirement(retirement(settings=fenced, answering=frozenset(KAFKAS)))
     assert isinstance(step, Wait)
-    assert step.reason == "broker 101, 102 is fenced"
+    assert step.reason == "brokers 101, 102 are fenced"
     lost = settings(b101=str(address(1)))
     step = next_of_retirement(retirement(settings=lost, answering=frozenset(KAFKAS)))
     assert isinstance(step, Wait)
