@@ -152,9 +152,8 @@ async def plan(
     Nothing is changed. With --kafka-settings, passwords and super users are taken over too, and the
     super users of our controllers that run are compared. Exit code 3: something stands in the way.
     """
-    from admin.tools.migrate.findings import findings, is_blocked
-    from admin.tools.migrate.guide import broker_lines, plan_data, plan_text, settings_text
-    from admin.tools.migrate.planner import unprepared
+    from admin.tools.migrate.findings import findings, is_blocked, is_misnamed, stale_brokers
+    from admin.tools.migrate.guide import brokers_text, plan_data, plan_text, settings_text
     from admin.tools.migrate.state import Kind
 
     if is_back and (folder is not None or file is not None):
@@ -176,10 +175,11 @@ async def plan(
         for line in _write_settings(look, folder):
             say(line)
     if output == "table":
-        if not is_back and folder is None and any(p.kind is None for p in look.probes.values()):
+        is_new = any(each.kind is None for each in look.probes.values())
+        if not is_back and folder is None and is_new and not is_misnamed(look):
             write(f"\nOur controllers; --dir FOLDER writes these files:\n\n{settings_text(look)}")
-        if unprepared(look.quorum, look.wanted, look.settings) is not None:
-            write(f"\n{broker_lines(look.settings, look.quorum, look.wanted)}")
+        if stale_brokers(look) is not None:
+            write(f"\n{brokers_text(look.settings)}")
     return Exit.NOT_FINISHED if is_blocked(found) else Exit.DONE
 
 
@@ -403,5 +403,9 @@ def _write_settings(look: "Look", folder: Path) -> list[str]:
             )
             # Passwords are to be added.
             write_new(path, text.encode())
-        lines.append(f"Start controller {id}: {command_line()} start --config {path}")
+        probe = look.probes.get(id)
+        if probe is not None and probe.kind is not None:
+            lines.append(f"Controller {id} runs already; settings for it: {path}")
+        else:
+            lines.append(f"Start controller {id}: {command_line()} start --config {path}")
     return lines

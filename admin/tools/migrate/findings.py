@@ -7,7 +7,7 @@ from typing import Final
 from admin.setting_kinds import PRINCIPALS
 from admin.tools.migrate.node_settings import listener_of, taken_over
 from admin.tools.migrate.planner import about, named, spare, unprepared
-from admin.tools.migrate.state import Finding, Kind, Look, Probe, Weight
+from admin.tools.migrate.state import Finding, Kind, Look, Probe, Wait, Weight
 from admin.units import show_duration
 from quorum.transport.address import Address
 from statemachine.features.features import KRAFT_VERSION, RELEASES
@@ -322,8 +322,18 @@ def _is_loopback(address: Address) -> bool:
     return address.host.startswith(LOOPBACK)
 
 
+def is_misnamed(look: Look) -> bool:
+    """Return whether an id or an address of --controllers is wrong: none is to be copied then."""
+    return is_blocked([*_of_ids(look), *_of_wanted(look)])
+
+
+def stale_brokers(look: Look) -> Wait | None:
+    """Return the wait for brokers that need a new line, or None; also while that is not known."""
+    return None if is_misnamed(look) else unprepared(look.quorum, look.wanted, look.settings)
+
+
 def _of_brokers(look: Look) -> Iterator[Finding]:
-    stale = unprepared(look.quorum, look.wanted, look.settings)
+    stale = stale_brokers(look)
     if stale is not None:
         yield _note(f"{stale.reason}: the first step waits for that", stale.remedy)
     fenced = [each.id for each in look.contents.brokers if each.fenced]

@@ -41,6 +41,9 @@ async def test_where_ours_vote_alone_every_command_says_that_nothing_is_left(
         planned = await run(nodes, "plan")
         assert planned.exit_code == 0, planned.output
         assert f"Controllers 1, 2, 3 vote, and {leader.node_id} leads." in planned.output
+        written = await run(nodes, "plan", "--dir", str(tmp_path / "settings"))
+        assert "Controller 1 runs already; settings for it: " in written.stderr
+        assert "Start controller" not in written.stderr
         started = await run(nodes, "start")
         assert (started.exit_code, started.stdout) == (
             0,

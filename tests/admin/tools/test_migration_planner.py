@@ -10,7 +10,7 @@ import pytest
 
 from admin.monitoring.health_rules import Member
 from admin.tools.migrate.findings import findings, is_blocked, release_of
-from admin.tools.migrate.guide import status_text
+from admin.tools.migrate.guide import brokers_text, plan_text, status_text
 from admin.tools.migrate.planner import (
     Retirement,
     next_of_change,
@@ -530,6 +530,41 @@ def test_an_address_of_kafkas_where_nobody_answers_is_a_note() -> None:
     assert found.sentence.startswith("nobody answers at 10.0.0.1:9009 (refused) of --from")
     retired = quorum(OURS, 11)
     assert findings(look(quorum=retired, silent_kafkas=nobody)) == []
+
+
+def told(state: Look) -> str:
+    return plan_text(state, findings(state), command="metaquorum")
+
+
+def test_what_start_waits_for_is_no_beginning() -> None:
+    silent = {f"p{id}": Probe(address=address(id), problem="refused") for id in OURS}
+    said = told(look(quorum=quorum(KAFKAS, 1), probes=probes(**silent)))
+    assert "migrate start` waits first: no controller that is still to vote follows" in said
+    assert "controllers 11, 12, 13 do not answer yet" in said
+    assert "begins with: add controller 11" in told(look(settings=settings()))
+
+
+def test_the_line_for_the_brokers_is_told_once() -> None:
+    stale = look(settings=settings(b101=str(address(1)), b102=None))
+    said = f"{told(stale)}\n{brokers_text(stale.settings)}"
+    assert said.count("controller.quorum.bootstrap.servers=") == 1
+    assert "migrate start` waits first: brokers 101, 102 do not look for" in said
+    assert "  broker 101: 10.0.0.1:9001\n  broker 102: not known\n" in said
+
+
+def test_ids_that_are_taken_are_in_no_line_to_copy_and_their_nodes_still_run() -> None:
+    taken = Address("10.0.0.1", 31019)
+    said = told(
+        look(
+            wanted={1: taken, **places(OURS[1:])},
+            settings=settings(b101=str(address(1))),
+            probes=probes(p1=Probe(address=taken, problem="refused")),
+        )
+    )
+    assert "id 1 of --controllers belongs to a node of Kafka's already" in said
+    assert "controller.quorum.bootstrap.servers=" not in said
+    (line,) = [each for each in said.splitlines() if each.startswith("1 ")]
+    assert line.split()[1] == "Kafka", line
 
 
 def test_a_running_move_is_in_the_way_of_going_back() -> None:
