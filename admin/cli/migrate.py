@@ -114,7 +114,14 @@ def _with_cluster(
             async with Cluster(kafkas, places, config=config, timeout_ms=timeout_ms) as cluster:
                 return await work(cluster, **options)
 
-        ctx.exit(run(with_cluster()))
+        # The commands that wait are those that change something.
+        more = ": give the command again, and it goes on where it stopped"
+        ctx.exit(
+            run(
+                with_cluster(),
+                if_interrupted="interrupted" + (more if "within_ms" in options else ""),
+            )
+        )
 
     return command
 

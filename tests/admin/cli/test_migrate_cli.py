@@ -112,6 +112,26 @@ async def test_back_says_that_nothing_has_been_started(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "more"),
+    [
+        ("plan", ""),
+        ("start", ": give the command again, and it goes on where it stopped"),
+        ("back", ": give the command again, and it goes on where it stopped"),
+        ("finish", ": give the command again, and it goes on where it stopped"),
+    ],
+)
+def test_an_interrupted_command_says_that_it_goes_on(
+    command: str, more: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def quorum(_: Cluster) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cluster, "quorum", quorum)
+    result = invoke(command, *GONE, "--controllers", "11@127.0.0.1:2")
+    assert (result.exit_code, result.stderr) == (Exit.INTERRUPTED, f"interrupted{more}\n")
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("plan",), "Missing option '--from'"),
