@@ -267,7 +267,8 @@ def next_of_retirement(state: Retirement) -> Step:
     if len(running) > 1:
         return Wait(
             reason=f"controllers {listed(running)} of {_other(stays)} have no vote, and run",
-            remedy=f"Stop {listed(running[1:])}, and leave {running[0]} running until you are told",
+            remedy=f"Stop {listed(running[1:])}, and leave {running[0]} running until you are told"
+            + _or_start(stays),
         )
     if state.quiet_ms <= state.session_ms:
         return Wait(
@@ -278,12 +279,17 @@ def next_of_retirement(state: Retirement) -> Step:
         return Wait(
             reason=f"controller {running[0]} of {_other(stays)} is the last that runs, and every "
             f"broker sends its heartbeats to {leader.id}",
-            remedy="Stop it",
+            remedy="Stop it" + _or_start(stays),
         )
     return Done(
         f"The controllers of {_other(stays)} are retired, and no broker was fenced for a session. "
         "Keep their folders until you are sure: with them the way back is short."
     )
+
+
+def _or_start(stays: Kind) -> str:
+    """Ours look the same after `back` and before `start`: they observe."""
+    return "" if stays is Kind.OURS else ". If they are still to vote: `metaquorum migrate start`"
 
 
 def _other(kind: Kind) -> Kind:

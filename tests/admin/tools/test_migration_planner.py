@@ -633,6 +633,22 @@ def test_all_but_one_are_stopped_then_a_session_passes_then_the_last_is_stopped(
     assert isinstance(next_of_retirement(retirement()), Done)
 
 
+@pytest.mark.parametrize("running", [OURS, OURS[:1]])
+def test_ours_that_observe_may_be_yet_to_vote(running: tuple[int, ...]) -> None:
+    """Nobody knows whether `back` has ended or `start` has not begun."""
+    step = next_of_retirement(
+        retirement(
+            stays=Kind.KAFKA,
+            quorum=quorum(KAFKAS, 1, observers=OURS),
+            settings=settings(b101=str(address(1)), b102=str(address(1))),
+            answering=frozenset(running),
+        )
+    )
+    assert isinstance(step, Wait)
+    assert step.remedy.startswith("Stop ")
+    assert step.remedy.endswith(". If they are still to vote: `metaquorum migrate start`")
+
+
 def test_no_controller_is_stopped_while_a_broker_is_fenced_or_would_be_lost() -> None:
     fenced = replace(
         settings(), brokers=tuple(replace(each, fenced=True) for each in settings().brokers)
