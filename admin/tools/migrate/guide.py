@@ -144,7 +144,7 @@ def _shown(name: str, value: str) -> str:
 
 
 def brokers_text(settings: BrokerSettings) -> str:
-    """What the new line takes the place of at each broker, and how the brokers are restarted."""
+    """Say what the new line replaces at each broker, and how the brokers are restarted."""
     return "\n".join(
         [
             "The line for the brokers takes the place of controller.quorum.voters and "
