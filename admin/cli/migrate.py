@@ -69,7 +69,8 @@ _within_option: Final = click.option(
     type=DURATION,
     default=f"{WITHIN_MS}ms",
     show_default="10min",
-    help="Stop waiting after this time; give the command again to go on.",
+    help="Stop waiting after this time; give the command again to go on. A change that has been "
+    "requested is waited for, --timeout at most.",
 )
 
 
@@ -113,7 +114,14 @@ def _with_cluster(
             async with Cluster(kafkas, places, config=config, timeout_ms=timeout_ms) as cluster:
                 return await work(cluster, **options)
 
-        ctx.exit(run(with_cluster()))
+        # The commands that wait are those that change something.
+        more = ": give the command again, and it goes on where it stopped"
+        ctx.exit(
+            run(
+                with_cluster(),
+                if_interrupted="interrupted" + (more if "within_ms" in options else ""),
+            )
+        )
 
     return command
 
@@ -151,9 +159,8 @@ async def plan(
     Nothing is changed. With --kafka-settings, passwords and super users are taken over too, and the
     super users of our controllers that run are compared. Exit code 3: something stands in the way.
     """
-    from admin.tools.migrate.findings import findings, is_blocked
-    from admin.tools.migrate.guide import broker_lines, plan_data, plan_text, settings_text
-    from admin.tools.migrate.planner import unprepared
+    from admin.tools.migrate.findings import findings, is_blocked, is_misnamed, stale_brokers
+    from admin.tools.migrate.guide import brokers_text, plan_data, plan_text, settings_text
     from admin.tools.migrate.state import Kind
 
     if is_back and (folder is not None or file is not None):
@@ -175,10 +182,11 @@ async def plan(
         for line in _write_settings(look, folder):
             say(line)
     if output == "table":
-        if not is_back and folder is None and any(p.kind is None for p in look.probes.values()):
+        is_new = any(each.kind is None for each in look.probes.values())
+        if not is_back and folder is None and is_new and not is_misnamed(look):
             write(f"\nOur controllers; --dir FOLDER writes these files:\n\n{settings_text(look)}")
-        if unprepared(look.quorum, look.wanted, look.settings) is not None:
-            write(f"\n{broker_lines(look.settings, look.quorum, look.wanted)}")
+        if stale_brokers(look) is not None:
+            write(f"\n{brokers_text(look.settings)}")
     return Exit.NOT_FINISHED if is_blocked(found) else Exit.DONE
 
 
@@ -257,17 +265,27 @@ async def finish(
 
     Waits until every broker has the addresses of those that stay, and says which controllers to
     stop: the last one when no broker was fenced for longer than a session. Exit code 3: the time
-    was up.
+    was up. Exit code 1: nothing has been started, or controllers of both kinds vote.
     """
-    from admin.tools.migrate.executor import retire
+    from admin.tools.migrate.executor import UNANSWERED, retire, until
+    from admin.tools.migrate.planner import unstarted
     from admin.tools.migrate.state import Kind
+    from quorum.clocks import monotonic_ms
 
-    quorum = await cluster.quorum()
+    deadline_ms = monotonic_ms() + within_ms
+    try:
+        async with until(deadline_ms):
+            quorum = await cluster.quorum()
+    except TimeoutError:
+        return _ended(UNANSWERED)
     votes = {each.kind for each in quorum.voters}
     if len(votes) != 1:
         raise click.ClickException(
             "controllers of both kinds vote: let `migrate start`, or `back`, end first"
         )
+    reason = unstarted(quorum)
+    if reason is not None:
+        raise click.ClickException(reason)
     stays = Kind.OURS if Kind.OURS in votes else Kind.KAFKA
     return _ended(
         await retire(
@@ -275,7 +293,7 @@ async def finish(
             stays,
             confirmed=frozenset(rolled),
             session_ms=session_ms,
-            within_ms=within_ms,
+            deadline_ms=deadline_ms,
             say=_say_with_time,
         )
     )
@@ -302,6 +320,7 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
         settings=await cluster.settings(contents.brokers, frozenset(rolled)),
         wanted=wanted,
         probes=await cluster.probes(quorum),
+        silent_kafkas=await cluster.silent_kafkas(quorum) if into is Kind.OURS else (),
         clock_ahead_ms=cluster.clock_ahead_ms,
         running_moves=await cluster.running_moves(quorum),
         kafka_settings=kafka_settings,
@@ -313,10 +332,17 @@ async def _look(cluster: "Cluster", into: Any, rolled: tuple[int, ...] = ()) -> 
 
 async def _move(cluster: "Cluster", into: Any, rolled: tuple[int, ...], within_ms: int) -> Exit:
     from admin.tools.migrate import findings as rules
-    from admin.tools.migrate.executor import change_voters
+    from admin.tools.migrate.executor import UNANSWERED, change_voters, until, until_settled
     from admin.tools.migrate.guide import plan_text
+    from quorum.clocks import monotonic_ms
 
-    look = await _look(cluster, into, rolled)
+    deadline_ms = monotonic_ms() + within_ms
+    try:
+        async with until(deadline_ms):
+            await until_settled(cluster)
+            look = await _look(cluster, into, rolled)
+    except TimeoutError:
+        return _ended(UNANSWERED)
     found = rules.findings(look)
     if rules.is_blocked(found):
         write(plan_text(look, found, command=command_line()))
@@ -330,7 +356,7 @@ async def _move(cluster: "Cluster", into: Any, rolled: tuple[int, ...], within_m
         look.wanted,
         obstacle=obstacle,
         confirmed=frozenset(rolled),
-        within_ms=within_ms,
+        deadline_ms=deadline_ms,
         say=_say_with_time,
     )
     return _ended(step)
@@ -384,5 +410,9 @@ def _write_settings(look: "Look", folder: Path) -> list[str]:
             )
             # Passwords are to be added.
             write_new(path, text.encode())
-        lines.append(f"Start controller {id}: {command_line()} start --config {path}")
+        probe = look.probes.get(id)
+        if probe is not None and probe.kind is not None:
+            lines.append(f"Controller {id} runs already; settings for it: {path}")
+        else:
+            lines.append(f"Start controller {id}: {command_line()} start --config {path}")
     return lines

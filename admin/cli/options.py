@@ -636,7 +636,7 @@ def show(
     write_data(json_of(found), output)
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
+def run(work: Coroutine[Any, Any, T], *, if_interrupted: str = "interrupted") -> T:
     """Run `work`; an expected error becomes one sentence on stderr and exit code 1."""
     import asyncio
 
@@ -646,7 +646,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         # Of the latter: the reader of our output has closed the pipe, and click exits quietly.
         raise
     except KeyboardInterrupt:
-        say("interrupted")
+        say(if_interrupted)
         sys.exit(Exit.INTERRUPTED)
     except Exception as error:
         from admin.faults import AdminError

@@ -3,6 +3,7 @@
 import asyncio
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -252,7 +253,7 @@ async def execute(target: Target, asked: BeginMove, *, additional: bool, wait: b
         try:
             return max(done, await _follow(target, client, asked, begun, wait=wait))
         except Incompatible as error:
-            say(f"{error}: ask a controller or an embedded broker about moves, or use --verify")
+            say(f"{error}, or use --verify")
             return max(done, Exit.NOT_FINISHED) if wait else done
 
 
@@ -262,14 +263,19 @@ async def _follow(
     """Show the throttle and, if requested, wait for the end; raises `Incompatible`."""
     if begun.move_id and asked.is_throttled:
         # An earlier attempt, or another user, may have begun it with another throttle.
-        write(throttled_as_by_kafka(await client.ask(DescribeMove(move_id=begun.move_id))))
+        # A broker of Kafka's passes the throttle on, but not the question about it.
+        with suppress(Incompatible):
+            write(throttled_as_by_kafka(await client.ask(DescribeMove(move_id=begun.move_id))))
     if not wait:
         return Exit.DONE
     if begun.move_id:
         return await wait_for(client, begun.move_id, is_begun=True, within_ms=target.wait_ms)
     wanted = {one.id for one in asked.assignments}
     if any(one.id in wanted for one in await client.list_reassignments()):
-        raise Incompatible("the active controller has begun no move")
+        raise Incompatible(
+            "the active controller has begun no move: ask a controller or an embedded broker about "
+            "moves"
+        )
     return Exit.DONE
 
 

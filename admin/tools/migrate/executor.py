@@ -10,7 +10,12 @@ from typing import Final, assert_never
 
 from admin.faults import AdminError, Refused, Unreachable
 from admin.tools.migrate.observation import Cluster
-from admin.tools.migrate.planner import Retirement, next_of_change, next_of_retirement
+from admin.tools.migrate.planner import (
+    Retirement,
+    is_settled,
+    next_of_change,
+    next_of_retirement,
+)
 from admin.tools.migrate.state import (
     AddVoter,
     Done,
@@ -31,6 +36,8 @@ LOOK_AGAIN_SECONDS: Final = 0.2
 SAY_AFTER_MS: Final = 1_000
 """A wait is said when it has lasted so long: right after an election, say, the new leader has not
 heard of every voter yet."""
+SETTLE_MS: Final = 10_000
+"""An election takes no longer as a rule, with the first fetches from the new leader."""
 _OVERTAKEN: Final = frozenset(
     {ErrorCode.DUPLICATE_VOTER, ErrorCode.VOTER_NOT_FOUND, ErrorCode.ELECTION_NOT_NEEDED}
 )
@@ -39,7 +46,26 @@ _NOT_YET: Final = frozenset({ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE})
 """Refusals of a step that may succeed soon: under load a voter may be a moment too far behind to
 take the lead."""
 
+UNANSWERED: Final = Wait(reason="the cluster has not answered in the time that was left")
+
 Say = Callable[[str], None]
+
+
+def until(deadline_ms: int) -> asyncio.Timeout:
+    """The time that is left for a look; `TimeoutError` when it is up."""
+    return asyncio.timeout(max(0, deadline_ms - monotonic_ms()) / 1000)
+
+
+async def until_settled(cluster: Cluster) -> None:
+    """Return when a majority follows the leader, or it had the time to.
+
+    Right after an election the new leader has not heard of every voter yet.
+    """
+    deadline_ms = monotonic_ms() + SETTLE_MS
+    while True:
+        if is_settled(await cluster.quorum()) or monotonic_ms() >= deadline_ms:
+            return
+        await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
 
 async def change_voters(
@@ -48,7 +74,7 @@ async def change_voters(
     *,
     obstacle: Callable[[int], Awaitable[Finding | None]],
     confirmed: frozenset[int],
-    within_ms: int,
+    deadline_ms: int,
     say: Say,
 ) -> Step:
     """Change the voters to `wanted`; return `Done`, or what it waits for when time is up.
@@ -66,7 +92,7 @@ async def change_voters(
                 return Wait(reason=found.sentence, remedy=found.remedy)
         return step
 
-    return await _go_on(cluster, look, within_ms=within_ms, say=say)
+    return await _go_on(cluster, look, deadline_ms=deadline_ms, say=say)
 
 
 async def retire(
@@ -75,7 +101,7 @@ async def retire(
     *,
     confirmed: frozenset[int],
     session_ms: int,
-    within_ms: int,
+    deadline_ms: int,
     say: Say,
 ) -> Step:
     """Wait until the controllers that have no vote are stopped and nobody misses them.
@@ -83,7 +109,7 @@ async def retire(
     Returns `Done`, or what it waits for when time is up.
     """
     watch = _Watch(cluster, stays, confirmed, session_ms)
-    return await _go_on(cluster, watch.look, within_ms=within_ms, say=say)
+    return await _go_on(cluster, watch.look, deadline_ms=deadline_ms, say=say)
 
 
 class _Watch:
@@ -130,16 +156,18 @@ class _Watch:
 
 
 async def _go_on(
-    cluster: Cluster, look: Callable[[], Awaitable[Step]], *, within_ms: int, say: Say
+    cluster: Cluster, look: Callable[[], Awaitable[Step]], *, deadline_ms: int, say: Say
 ) -> Step:
     """Take steps until nothing is left to do, or the time is up."""
-    deadline_ms = monotonic_ms() + within_ms
+    step: Step = UNANSWERED
     said = text = ""
     since_ms = monotonic_ms()
     while True:
-        step = await _step(cluster, look)
+        before, step = step, await _step(cluster, look, deadline_ms)
         if isinstance(step, Done):
             return step
+        if step is UNANSWERED:
+            return before if isinstance(before, Wait) else step
         now_ms = monotonic_ms()
         if str(step) != text:
             text, since_ms = str(step), now_ms
@@ -153,10 +181,14 @@ async def _go_on(
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
 
-async def _step(cluster: Cluster, look: Callable[[], Awaitable[Step]]) -> Step:
-    """Look, and carry out what is due; raises `AdminError` if it is refused."""
+async def _step(cluster: Cluster, look: Callable[[], Awaitable[Step]], deadline_ms: int) -> Step:
+    """Look, and carry out what is due; raises `AdminError` if it is refused.
+
+    A change that has been requested is waited for: nobody would know its outcome.
+    """
     try:
-        step = await look()
+        async with until(deadline_ms):
+            step = await look()
         if not isinstance(step, Wait | Done):
             await carry_out(cluster, step)
     except Refused as error:
@@ -167,6 +199,8 @@ async def _step(cluster: Cluster, look: Callable[[], Awaitable[Step]]) -> Step:
         return Wait(reason="it was done meanwhile")
     except Unreachable as error:
         return Wait(reason=str(error))
+    except TimeoutError:
+        return UNANSWERED
     return step
 
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from admin.setting_kinds import PRINCIPALS
 from admin.tools.migrate.node_settings import listener_of, taken_over
-from admin.tools.migrate.planner import listed, named, spare, unprepared
-from admin.tools.migrate.state import Finding, Kind, Look, Probe, Weight
+from admin.tools.migrate.planner import about, named, spare, unprepared
+from admin.tools.migrate.state import Finding, Kind, Look, Probe, Wait, Weight
 from admin.units import show_duration
 from quorum.transport.address import Address
 from statemachine.features.features import KRAFT_VERSION, RELEASES
@@ -178,7 +178,7 @@ def _of_quorum(look: Look) -> Iterator[Finding]:
         return
     away = [each for each in quorum.voters if not each.has_caught_up]
     if away:
-        begins = f"{named(away)} votes, but does not follow the log"
+        begins = named(away, "votes, but does not", "vote, but do not") + " follow the log"
         if spare(quorum.voters) < 0:
             yield _blocks(begins, "Start it again: the voters have no live majority")
         else:
@@ -192,7 +192,9 @@ def _of_quorum(look: Look) -> Iterator[Finding]:
     if strangers:
         option = "--controllers" if look.into is Kind.OURS else "--from"
         yield _blocks(
-            f"{named(strangers)} votes and is one of {look.into}, but {option} does not name it",
+            named(strangers, "votes and is one", "vote and are")
+            + f" of {look.into}, but {option} does not name "
+            + ("it" if len(strangers) == 1 else "them"),
             f"Name all controllers that are to vote in {option}",
         )
     leaving = [each for each in quorum.voters if each.id not in look.wanted]
@@ -219,7 +221,7 @@ def _of_ids(look: Look) -> Iterator[Finding]:
     combined = [each.id for each in look.quorum.of(Kind.KAFKA) if each.id in brokers]
     if combined:
         yield _blocks(
-            f"node {listed(combined)} is a broker and a controller in one process",
+            about("node", combined, "is", "are each") + " a broker and a controller in one process",
             "Move the controllers to nodes of their own with Kafka first: its manual, "
             "process.roles",
         )
@@ -245,6 +247,13 @@ def _of_addresses(look: Look) -> Iterator[Finding]:
                 f"the quorum has of it: {probe.problem}",
                 "Run this command where the new controllers are to run: they must reach it there",
             )
+    # Once Kafka's controllers have no vote they may be gone.
+    if look.silent_kafkas and any(each.kind is Kind.KAFKA for each in look.quorum.voters):
+        places = ", ".join(f"{each.address} ({each.problem})" for each in look.silent_kafkas)
+        yield _note(
+            f"nobody answers at {places} of --from, and no controller is registered there",
+            "Correct the address: --from names all of Kafka's controllers",
+        )
     elsewhere = [each.address for each in look.quorum.voters if each.address is not None]
     if any(not _is_loopback(each) for each in elsewhere):
         for id, address in sorted(look.wanted.items()):
@@ -257,12 +266,22 @@ def _of_addresses(look: Look) -> Iterator[Finding]:
 
 def _of_wanted(look: Look) -> Iterator[Finding]:
     silent = [id for id in sorted(look.wanted) if _is_silent(look.probes.get(id))]
+    elsewhere = {id: address for id in silent if (address := _lives_at(look, id)) is not None}
+    for id, address in elsewhere.items():
+        yield _blocks(
+            f"controller {id} runs and is registered at {address}, and at {look.wanted[id]} nobody "
+            "answers",
+            "Correct the address in --controllers",
+        )
+    silent = [id for id in silent if id not in elsewhere]
     if silent:
         why = "; ".join(
             filter(None, (look.probes[id].problem for id in silent if id in look.probes))
         )
         yield _note(
-            f"controller {listed(silent)} does not answer yet" + (f" ({why})" if why else ""),
+            about("controller", silent, "does", "do")
+            + " not answer yet"
+            + (f" ({why})" if why else ""),
             "Start it: it observes the quorum by itself",
         )
     for id, address in sorted(look.wanted.items()):
@@ -287,6 +306,14 @@ def _of_wanted(look: Look) -> Iterator[Finding]:
             )
 
 
+def _lives_at(look: Look, id: int) -> Address | None:
+    """Return where one of ours that follows the log is registered, if it is to be elsewhere."""
+    known = look.quorum.get(id)
+    if known is None or known.kind is not look.into or not known.member.is_reachable:
+        return None
+    return known.address if known.address != look.wanted[id] else None
+
+
 def _is_silent(probe: Probe | None) -> bool:
     return probe is None or probe.kind is None
 
@@ -295,14 +322,24 @@ def _is_loopback(address: Address) -> bool:
     return address.host.startswith(LOOPBACK)
 
 
+def is_misnamed(look: Look) -> bool:
+    """Return whether an id or an address of --controllers is wrong: none is to be copied then."""
+    return is_blocked([*_of_ids(look), *_of_wanted(look)])
+
+
+def stale_brokers(look: Look) -> Wait | None:
+    """Return the wait for brokers that need a new line, or None; also while that is not known."""
+    return None if is_misnamed(look) else unprepared(look.quorum, look.wanted, look.settings)
+
+
 def _of_brokers(look: Look) -> Iterator[Finding]:
-    stale = unprepared(look.quorum, look.wanted, look.settings)
+    stale = stale_brokers(look)
     if stale is not None:
         yield _note(f"{stale.reason}: the first step waits for that", stale.remedy)
     fenced = [each.id for each in look.contents.brokers if each.fenced]
     if fenced:
         yield _note(
-            f"broker {listed(fenced)} is fenced",
+            about("broker", fenced, "is fenced", "are fenced"),
             "Start it, or unregister it: every registered broker is waited for",
         )
 
@@ -428,8 +465,8 @@ def _is_set(settings: Mapping[str, str | None], names: tuple[str, ...]) -> bool:
 def _of_moves(look: Look) -> Iterator[Finding]:
     if look.into is Kind.KAFKA and look.running_moves:
         yield _blocks(
-            f"move {listed(look.running_moves)} is under way, and Kafka's controllers do not know "
-            "the steps that it still waits for",
+            about("move", look.running_moves, "is", "are")
+            + " under way, and Kafka's controllers do not know the steps that are left",
             "Wait for it, or cancel it: metaquorum moves list --running",
         )
     elif look.contents.reassigning:

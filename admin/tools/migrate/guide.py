@@ -7,17 +7,19 @@ from admin.cli.output import Columns, columns
 from admin.settings import setting_named
 from admin.tools.migrate.findings import is_blocked, release_of
 from admin.tools.migrate.node_settings import lines_to_add, settings_of
-from admin.tools.migrate.planner import next_of_change, servers_line
+from admin.tools.migrate.planner import next_of_change
 from admin.tools.migrate.state import (
     BrokerSettings,
     BrokerState,
     Contents,
     Controller,
+    Done,
     Finding,
     Kind,
     Look,
     Probe,
     QuorumState,
+    Wait,
     Weight,
 )
 from admin.units import show_duration, show_size
@@ -65,7 +67,9 @@ def controllers_table(quorum: QuorumState, probes: Mapping[int, Probe]) -> str:
     def release(each: Controller) -> str:
         probe = probes.get(each.id)
         if probe is None or probe.kind is None:
-            return "does not answer"
+            lives = each.member.is_reachable and probe is not None and probe.address != each.address
+            # Nobody was asked at its own address: --controllers has another one for its id.
+            return str(each.kind) if lives else "does not answer"
         return str(each.kind) if probe.kind is Kind.OURS else f"Kafka {release_of(probe.levels)}"
 
     cells: Columns[Controller] = {
@@ -116,7 +120,13 @@ def _verdict(look: Look, found: list[Finding], command: str) -> str:
         return "The migration cannot begin: clear what stands in the way, and plan again."
     verb = "start" if look.into is Kind.OURS else "back"
     first = next_of_change(look.quorum, look.wanted, look.settings)
-    return f"Nothing stands in the way. `{command} migrate {verb}` begins with: {first}."
+    if isinstance(first, Done):
+        return f"Nothing stands in the way. {first}"
+    does = f"Nothing stands in the way. `{command} migrate {verb}`"
+    if isinstance(first, Wait):
+        # The remedy is that of a note above.
+        return f"{does} waits first: {first.reason}."
+    return f"{does} begins with: {first}."
 
 
 def settings_text(look: Look) -> str:
@@ -133,18 +143,14 @@ def _shown(name: str, value: str) -> str:
     return "..." if setting is not None and setting.kind.is_secret else value
 
 
-def broker_lines(
-    settings: BrokerSettings, quorum: QuorumState, wanted: Mapping[int, Address]
-) -> str:
-    """The line of each broker's settings, and how the brokers are restarted."""
-    line = servers_line(quorum, wanted)
+def brokers_text(settings: BrokerSettings) -> str:
+    """Say what the new line replaces at each broker, and how the brokers are restarted."""
     return "\n".join(
         [
-            "In the settings of every broker, in place of controller.quorum.voters and "
-            "controller.quorum.bootstrap.servers:",
+            "The line for the brokers takes the place of controller.quorum.voters and "
+            "controller.quorum.bootstrap.servers, which now have:",
             *(
-                f"  broker {each.id}: {line}\n    (it has: "
-                f"{settings.configured.get(each.id) or 'not known'})"
+                f"  broker {each.id}: {settings.configured.get(each.id) or 'not known'}"
                 for each in settings.brokers
             ),
             "Restart the brokers one by one, the next one when all replicas are in sync again.",

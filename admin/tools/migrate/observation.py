@@ -175,6 +175,13 @@ class Cluster:
         found = await asyncio.gather(*map(self.probe, places.values()))
         return dict(zip(places, found, strict=True))
 
+    async def silent_kafkas(self, quorum: QuorumState) -> Sequence[Probe]:
+        """Ask at the addresses of Kafka's that the quorum does not know; return the silent ones."""
+        known = {each.address for each in quorum.controllers}
+        unknown = [each for each in self.kafkas if each not in known]
+        found = await asyncio.gather(*map(self.probe, unknown))
+        return [each for each in found if each.kind is None]
+
     async def kafka_settings(
         self, quorum: QuorumState
     ) -> tuple[Mapping[str, str | None], str | None]:

@@ -50,12 +50,12 @@ def unprepared(
     silent = [each for each in stale if settings.configured.get(each) is None]
     if silent:
         remedy += (
-            f". Broker {listed(silent)} does not say what it has: start it, or give --rolled "
-            f"{','.join(map(str, silent))} when it has the line"
+            f". {about('Broker', silent, 'does', 'do')} not say what it has: start it, or give "
+            f"--rolled {','.join(map(str, silent))} when it has the line"
         )
     return Wait(
-        reason=f"broker {listed(stale)} does not look for the controllers at those that are to "
-        "vote",
+        reason=f"{about('broker', stale, 'does', 'do')} not look for the controllers at those "
+        "that are to vote",
         remedy=remedy,
     )
 
@@ -98,14 +98,29 @@ def next_step(quorum: QuorumState, wanted: Mapping[int, Address]) -> Step:
     behind = [each for each in voters if each.id in wanted and not each.has_caught_up]
     if behind:
         return Wait(
-            reason=f"{named(behind)} votes and does not follow the log",
+            reason=named(behind, "votes and does not", "vote and do not") + " follow the log",
             remedy="Start it again, or see its log: until then no other voter is removed",
         )
     if not missing and not leaving:
-        return Done(f"Controllers {listed(sorted(wanted))} vote, and {leader.id} leads.")
+        votes = about("Controller", sorted(wanted), "votes", "vote")
+        return Done(f"{votes}, and {leader.id} leads. {_next_command(quorum)}")
     if missing and (len(voters) <= len(wanted) or not leaving):
         return _addition(quorum, [(id, wanted[id]) for id in missing])
     return _removal(quorum, leader, leaving)
+
+
+def _next_command(quorum: QuorumState) -> str:
+    """Name the command that follows, once controllers of one kind alone vote."""
+    if any(each.kind is Kind.OURS for each in quorum.voters):
+        if not quorum.of(Kind.KAFKA):
+            return "No controller of Kafka is registered: nothing is left to do."
+        return "Next: `metaquorum migrate finish` says when to stop those of Kafka."
+    if not quorum.of(Kind.OURS):
+        return "No controller of metaquorum is registered: nothing has been started, or left to do."
+    return (
+        "Next: `metaquorum migrate finish` says when to stop those of metaquorum; if they are "
+        "still to vote, `metaquorum migrate start`."
+    )
 
 
 def _addition(quorum: QuorumState, missing: list[tuple[int, Address]]) -> Step:
@@ -143,7 +158,7 @@ def _removal(quorum: QuorumState, leader: Controller, leaving: list[Controller])
         behind = [each for each in after if not each.has_caught_up]
         return Wait(
             reason=f"without controller {first.id}, {named(behind)} would be needed for a "
-            "majority and does not follow the log",
+            f"majority and {'does' if len(behind) == 1 else 'do'} not follow the log",
             remedy="Start it again, or see its log",
         )
     if spare(after) < spare(quorum.voters):
@@ -172,9 +187,20 @@ def spare(voters: Sequence[Controller]) -> int:
     return _live(voters) - _majority(voters)
 
 
-def named(controllers: Sequence[Controller]) -> str:
-    """Name controllers by their ids."""
-    return "controller " + listed([each.id for each in controllers])
+def is_settled(quorum: QuorumState) -> bool:
+    """Return whether one leads and a majority follows it, as far as it knows."""
+    return quorum.leader is not None and spare(quorum.voters) >= 0
+
+
+def named(controllers: Sequence[Controller], one: str = "", several: str = "") -> str:
+    """Name controllers by their ids, and say this of one, or of several."""
+    return about("controller", [each.id for each in controllers], one, several)
+
+
+def about(noun: str, ids: Sequence[int], one: str, several: str) -> str:
+    """Say something of one node, or of several."""
+    subject, verb = (noun, one) if len(ids) == 1 else (f"{noun}s", several)
+    return f"{subject} {listed(ids)} {verb}".rstrip()
 
 
 def listed(ids: Iterable[int]) -> str:
@@ -183,6 +209,20 @@ def listed(ids: Iterable[int]) -> str:
 
 
 # --- the end -----------------------------------------------------------------------------------
+
+
+def unstarted(quorum: QuorumState) -> str | None:
+    """Return why there is nothing to finish, or None.
+
+    Whoever has voted is registered, and stays so at Kafka's controllers after `back`.
+    """
+    if quorum.of(Kind.OURS):
+        return None
+    vote = named(quorum.voters, "of Kafka votes", "of Kafka vote")
+    return (
+        f"nothing has been started: {vote}, and no controller of "
+        "--controllers is registered; give `metaquorum migrate plan`, then `start`"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,8 +248,9 @@ def next_of_retirement(state: Retirement) -> Step:
         return Wait(reason="no controller leads; an election is under way")
     others = [each for each in quorum.voters if each.kind is not stays]
     if others:
+        kind = others[0].kind
         return Wait(
-            reason=f"{named(others)} of {others[0].kind} still votes",
+            reason=named(others, f"of {kind} still votes", f"of {kind} still vote"),
             remedy="Give `metaquorum migrate start` or `back` first, and let it end",
         )
     wanted = {each.id: each.address for each in quorum.voters if each.address is not None}
@@ -219,14 +260,15 @@ def next_of_retirement(state: Retirement) -> Step:
     fenced = [each.id for each in state.settings.brokers if each.fenced]
     if fenced:
         return Wait(
-            reason=f"broker {listed(fenced)} is fenced",
+            reason=about("broker", fenced, "is fenced", "are fenced"),
             remedy="Start it, or unregister it: metaquorum brokers unregister",
         )
     running = sorted(state.answering)
     if len(running) > 1:
         return Wait(
             reason=f"controllers {listed(running)} of {_other(stays)} have no vote, and run",
-            remedy=f"Stop {listed(running[1:])}, and leave {running[0]} running until you are told",
+            remedy=f"Stop {listed(running[1:])}, and leave {running[0]} running until you are told"
+            + _or_start(stays),
         )
     if state.quiet_ms <= state.session_ms:
         return Wait(
@@ -237,12 +279,17 @@ def next_of_retirement(state: Retirement) -> Step:
         return Wait(
             reason=f"controller {running[0]} of {_other(stays)} is the last that runs, and every "
             f"broker sends its heartbeats to {leader.id}",
-            remedy="Stop it",
+            remedy="Stop it" + _or_start(stays),
         )
     return Done(
         f"The controllers of {_other(stays)} are retired, and no broker was fenced for a session. "
         "Keep their folders until you are sure: with them the way back is short."
     )
+
+
+def _or_start(stays: Kind) -> str:
+    """Ours look the same after `back` and before `start`: they observe."""
+    return "" if stays is Kind.OURS else ". If they are still to vote: `metaquorum migrate start`"
 
 
 def _other(kind: Kind) -> Kind:

@@ -168,6 +168,8 @@ class Look:
     probes: Mapping[int, Probe]
     """By id, of all controllers, ours that do not run included."""
     settings: BrokerSettings
+    silent_kafkas: Sequence[Probe] = ()
+    """The addresses in --from where nobody answers, and that the quorum does not know either."""
     clock_ahead_ms: int | None = None
     """How far the clock of the leader is ahead of the one here; None if it is not known."""
     running_moves: Sequence[int] = ()

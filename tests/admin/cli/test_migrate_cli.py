@@ -5,12 +5,18 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from admin.cli.main import group
+from admin.cli.options import Exit
+from admin.tools.migrate.observation import Cluster
+from admin.tools.migrate.state import Kind, Probe
+from quorum.transport.address import Address
 from tests.support.controllers import Node, active, controllers
 
 GONE = ("--from", "127.0.0.1:1")
@@ -35,10 +41,14 @@ async def test_where_ours_vote_alone_every_command_says_that_nothing_is_left(
         planned = await run(nodes, "plan")
         assert planned.exit_code == 0, planned.output
         assert f"Controllers 1, 2, 3 vote, and {leader.node_id} leads." in planned.output
+        written = await run(nodes, "plan", "--dir", str(tmp_path / "settings"))
+        assert "Controller 1 runs already; settings for it: " in written.stderr
+        assert "Start controller" not in written.stderr
         started = await run(nodes, "start")
         assert (started.exit_code, started.stdout) == (
             0,
-            f"Controllers 1, 2, 3 vote, and {leader.node_id} leads.\n",
+            f"Controllers 1, 2, 3 vote, and {leader.node_id} leads. No controller of Kafka is "
+            "registered: nothing is left to do.\n",
         )
         described = await run(nodes, "status", "-o", "json")
         roles = [each["role"] for each in json.loads(described.stdout)["controllers"]]
@@ -58,6 +68,67 @@ async def test_the_way_back_names_the_controllers_of_kafka_as_they_are_registere
         assert "no controller of Kafka's is registered at 127.0.0.1:1; known are none" in (
             result.output
         )
+
+
+@pytest.fixture
+def as_kafkas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the nodes answer as controllers of Kafka do."""
+
+    asked = Cluster.probe
+
+    async def probe(cluster: Cluster, address: Address) -> Probe:
+        found = await asked(cluster, address)
+        return found if found.kind is None else replace(found, kind=Kind.KAFKA, node_id=None)
+
+    monkeypatch.setattr(Cluster, "probe", probe)
+
+
+def beside(nodes: dict[int, Node], *arguments: str) -> Awaitable[Result]:
+    """The result of the command, with controllers of ours that were never started."""
+    kafkas = ",".join(str(node.address) for node in nodes.values())
+    sides = ("--from", kafkas, "--controllers", "11@127.0.0.1:1")
+    return asyncio.to_thread(invoke, *arguments, *sides)
+
+
+@pytest.mark.usefixtures("as_kafkas")
+async def test_finish_says_that_nothing_has_been_started(tmp_path: Path) -> None:
+    """It said that the controllers of metaquorum, which never ran, are retired."""
+    async with controllers(tmp_path, 1, kraft_version=1) as nodes:
+        await active(nodes.values())
+        result = await beside(nodes, "finish", "--session", "100ms")
+    assert result.exit_code == Exit.FAILED, result.output
+    assert "nothing has been started: controller 1 of Kafka votes" in result.output
+    assert "retired" not in result.output
+
+
+@pytest.mark.usefixtures("as_kafkas")
+async def test_back_says_that_nothing_has_been_started(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, kraft_version=1) as nodes:
+        await active(nodes.values())
+        result = await beside(nodes, "back")
+    assert result.exit_code == 0, result.output
+    assert "Controller 1 votes, and 1 leads." in result.stdout
+    assert "nothing has been started" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [
+        ("plan", ""),
+        ("start", ": give the command again, and it goes on where it stopped"),
+        ("back", ": give the command again, and it goes on where it stopped"),
+        ("finish", ": give the command again, and it goes on where it stopped"),
+    ],
+)
+def test_an_interrupted_command_says_that_it_goes_on(
+    command: str, more: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def quorum(_: Cluster) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cluster, "quorum", quorum)
+    result = invoke(command, *GONE, "--controllers", "11@127.0.0.1:2")
+    assert (result.exit_code, result.stderr) == (Exit.INTERRUPTED, f"interrupted{more}\n")
 
 
 @pytest.mark.parametrize(

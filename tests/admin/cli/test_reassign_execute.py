@@ -9,6 +9,7 @@ import pytest
 from click.testing import Result
 
 from admin.cli import move_progress
+from admin.client.admin_client import AdminClient, Incompatible
 from quorum.protocol.apis import ApiKey
 from statemachine import commands
 from statemachine.reassignment.settings import PARALLEL_REPLICAS
@@ -244,6 +245,29 @@ async def test_a_wait_on_a_controller_without_moves_says_so_after_the_begin(tmp_
         "the active controller has begun no move: ask a controller or an embedded broker about"
         " moves, or use --verify\n"
     )
+
+
+async def test_a_throttle_through_a_broker_of_kafkas_is_no_reason_to_complain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a broker passes the request on with all its tags, and knows no command about moves."""
+    unknown = "1.2.3.4:9092 does not know this command: ask a controller of metaquorum"
+
+    async def ask(*_: object) -> None:
+        raise Incompatible(unknown)
+
+    monkeypatch.setattr(AdminClient, "ask", ask)
+    async with brokers(tmp_path, FOUR) as node:
+        await asked(node.controller, topic("a", 101, 102, partitions=2))
+        throttled = ("--execute", "--throttle", "1KiB")
+        done = await run(node, *throttled, *plan(tmp_path, ("a", 0, [101, 103])))
+        assert (done.exit_code, done.stderr) == (0, ""), done.output
+        assert done.stdout.splitlines()[-1] == "Move id: 1"
+        assert node.controller.image.moves[1].begun.throttle_bytes_per_s == 1024
+        other = plan(tmp_path, ("a", 1, [101, 103]))
+        waits = await run(node, *throttled, "--additional", "--wait", *other)
+    assert waits.exit_code == 3, waits.output
+    assert waits.stderr == f"{unknown}, or use --verify\n"
 
 
 def listed(*names: str) -> Script:

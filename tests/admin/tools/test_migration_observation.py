@@ -93,3 +93,13 @@ async def test_ours_are_known_however_they_are_named_and_also_if_they_are_not(
     assert kinds(state) == dict.fromkeys((1, 2, 3), Kind.OURS)
     sentence = "controller 3 votes and is one of metaquorum, but --controllers does not name it"
     assert sentence in in_the_way(plan(state, ours))
+
+
+async def test_only_addresses_that_nobody_has_are_silent(tmp_path: Path) -> None:
+    """A voter that is down has a finding of its own."""
+    async with three(tmp_path) as nodes:
+        servers = (ELSEWHERE, *(each.address for each in nodes.values()))
+        async with Probed(servers, {11: ELSEWHERE}, timeout_ms=TIMEOUT_MS) as cluster:
+            cluster.kinds = {nodes[3].address: None, ELSEWHERE: None}
+            found = await cluster.silent_kafkas(await cluster.quorum())
+    assert [each.address for each in found] == [ELSEWHERE]

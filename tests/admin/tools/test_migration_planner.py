@@ -10,12 +10,14 @@ import pytest
 
 from admin.monitoring.health_rules import Member
 from admin.tools.migrate.findings import findings, is_blocked, release_of
+from admin.tools.migrate.guide import brokers_text, plan_text, status_text
 from admin.tools.migrate.planner import (
     Retirement,
     next_of_change,
     next_of_retirement,
     next_step,
     servers_line,
+    unstarted,
 )
 from admin.tools.migrate.state import (
     AddVoter,
@@ -286,11 +288,33 @@ def test_a_dead_voter_is_removed_before_a_live_one() -> None:
 def test_no_voter_is_added_that_would_leave_no_majority() -> None:
     step = next_step(quorum(KAFKAS, 1, observers=OURS, dead=(2, 3)), places(OURS))
     assert isinstance(step, Wait)
-    assert step.reason == "with controller 2, 3 away, one more voter would leave no majority"
+    assert step.reason == "with controllers 2, 3 away, one more voter would leave no majority"
 
 
 def test_without_a_leader_it_waits() -> None:
     assert isinstance(next_step(quorum(KAFKAS, None, observers=OURS), places(OURS)), Wait)
+
+
+@pytest.mark.parametrize(
+    ("voters", "observers", "words"),
+    [
+        (OURS, KAFKAS, "Next: `metaquorum migrate finish` says when to stop those of Kafka."),
+        (OURS, (), "No controller of Kafka is registered: nothing is left to do."),
+        (KAFKAS, OURS, "Next: `metaquorum migrate finish` says when to stop those of metaquorum"),
+        (KAFKAS, (), "nothing has been started, or left to do."),
+    ],
+)
+def test_the_end_of_either_direction_names_the_next_command(
+    voters: tuple[int, ...], observers: tuple[int, ...], words: str
+) -> None:
+    state = quorum(voters, voters[0], observers=observers, dead=observers)
+    step = next_step(state, places(voters))
+    assert isinstance(step, Done)
+    assert words in str(step)
+    forward, back = (places(voters), {}) if voters == OURS else (places(OURS), places(voters))
+    contents = Contents(levels=IN_FORCE)
+    shown = status_text(state, contents, {}, settings(), forward=forward, back=back)
+    assert words in shown
 
 
 # --- brokers come first ------------------------------------------------------------------------
@@ -385,7 +409,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "no leader": ({"quorum": quorum(KAFKAS, None, observers=OURS)}, "no controller leads"),
     "no live majority": (
         {"quorum": quorum(KAFKAS, 1, observers=OURS, dead=(2, 3))},
-        "controller 2, 3 votes, but does not follow the log",
+        "controllers 2, 3 vote, but do not follow the log",
     ),
     "fewer than before": (
         {"wanted": places(OURS[:2])},
@@ -422,6 +446,14 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a full disk": (
         {"probes": probes(p11=replace(look().probes[11], has_full_disk=True))},
         "controller 11 has no room on its disk",
+    ),
+    "one of ours that runs at another address": (
+        {
+            "wanted": places(OURS) | {11: Address("10.0.0.1", 31019)},
+            "probes": probes(p11=Probe(address=Address("10.0.0.1", 31019), problem="refused")),
+        },
+        "controller 11 runs and is registered at 10.0.0.1:9011, and at 10.0.0.1:31019 nobody "
+        "answers",
     ),
     "one of ours that is not named": (
         {"quorum": quorum((*KAFKAS, 13), 1, observers=(11, 12)), "wanted": places(OURS[:2])},
@@ -478,6 +510,63 @@ def test_security_and_clocks_are_notes() -> None:
     ]
 
 
+def test_one_of_ours_that_has_stopped_may_be_started_at_another_address() -> None:
+    moved = Address("10.0.0.1", 31019)
+    found = findings(
+        look(
+            quorum=quorum(KAFKAS, 1, observers=OURS, dead=(11,)),
+            wanted=places(OURS) | {11: moved},
+            probes=probes(p11=Probe(address=moved, problem="refused")),
+        )
+    )
+    assert not is_blocked(found)
+    assert "controller 11 does not answer yet (refused)" in [each.sentence for each in found]
+
+
+def test_an_address_of_kafkas_where_nobody_answers_is_a_note() -> None:
+    nobody = (Probe(address=address(9), problem="refused"),)
+    (found,) = findings(look(silent_kafkas=nobody))
+    assert not is_blocked([found])
+    assert found.sentence.startswith("nobody answers at 10.0.0.1:9009 (refused) of --from")
+    retired = quorum(OURS, 11)
+    assert findings(look(quorum=retired, silent_kafkas=nobody)) == []
+
+
+def told(state: Look) -> str:
+    return plan_text(state, findings(state), command="metaquorum")
+
+
+def test_what_start_waits_for_is_no_beginning() -> None:
+    silent = {f"p{id}": Probe(address=address(id), problem="refused") for id in OURS}
+    said = told(look(quorum=quorum(KAFKAS, 1), probes=probes(**silent)))
+    assert "migrate start` waits first: no controller that is still to vote follows" in said
+    assert "controllers 11, 12, 13 do not answer yet" in said
+    assert "begins with: add controller 11" in told(look(settings=settings()))
+
+
+def test_the_line_for_the_brokers_is_told_once() -> None:
+    stale = look(settings=settings(b101=str(address(1)), b102=None))
+    said = f"{told(stale)}\n{brokers_text(stale.settings)}"
+    assert said.count("controller.quorum.bootstrap.servers=") == 1
+    assert "migrate start` waits first: brokers 101, 102 do not look for" in said
+    assert "  broker 101: 10.0.0.1:9001\n  broker 102: not known\n" in said
+
+
+def test_ids_that_are_taken_are_in_no_line_to_copy_and_their_nodes_still_run() -> None:
+    taken = Address("10.0.0.1", 31019)
+    said = told(
+        look(
+            wanted={1: taken, **places(OURS[1:])},
+            settings=settings(b101=str(address(1))),
+            probes=probes(p1=Probe(address=taken, problem="refused")),
+        )
+    )
+    assert "id 1 of --controllers belongs to a node of Kafka's already" in said
+    assert "controller.quorum.bootstrap.servers=" not in said
+    (line,) = [each for each in said.splitlines() if each.startswith("1 ")]
+    assert line.split()[1] == "Kafka", line
+
+
 def test_a_running_move_is_in_the_way_of_going_back() -> None:
     back = look(
         into=Kind.KAFKA,
@@ -486,7 +575,7 @@ def test_a_running_move_is_in_the_way_of_going_back() -> None:
         running_moves=(7,),
     )
     assert in_the_way(findings(back)) == [
-        "move 7 is under way, and Kafka's controllers do not know the steps that it still waits for"
+        "move 7 is under way, and Kafka's controllers do not know the steps that are left"
     ]
 
 
@@ -513,6 +602,16 @@ def retirement(**changes: Any) -> Retirement:
     return Retirement(**(values | changes))
 
 
+def test_without_a_controller_of_ours_there_is_nothing_to_finish() -> None:
+    reason = unstarted(quorum(KAFKAS, 1))
+    assert reason is not None
+    assert reason.startswith("nothing has been started")
+
+
+def test_after_back_ours_stay_registered_and_are_finished() -> None:
+    assert unstarted(quorum(KAFKAS, 1, observers=OURS, dead=OURS)) is None
+
+
 def test_nothing_is_stopped_before_the_old_ones_have_no_vote() -> None:
     step = next_of_retirement(retirement(quorum=quorum((*OURS, 1), 11)))
     assert isinstance(step, Wait)
@@ -534,13 +633,29 @@ def test_all_but_one_are_stopped_then_a_session_passes_then_the_last_is_stopped(
     assert isinstance(next_of_retirement(retirement()), Done)
 
 
+@pytest.mark.parametrize("running", [OURS, OURS[:1]])
+def test_ours_that_observe_may_be_yet_to_vote(running: tuple[int, ...]) -> None:
+    """Nobody knows whether `back` has ended or `start` has not begun."""
+    step = next_of_retirement(
+        retirement(
+            stays=Kind.KAFKA,
+            quorum=quorum(KAFKAS, 1, observers=OURS),
+            settings=settings(b101=str(address(1)), b102=str(address(1))),
+            answering=frozenset(running),
+        )
+    )
+    assert isinstance(step, Wait)
+    assert step.remedy.startswith("Stop ")
+    assert step.remedy.endswith(". If they are still to vote: `metaquorum migrate start`")
+
+
 def test_no_controller_is_stopped_while_a_broker_is_fenced_or_would_be_lost() -> None:
     fenced = replace(
         settings(), brokers=tuple(replace(each, fenced=True) for each in settings().brokers)
     )
     step = next_of_retirement(retirement(settings=fenced, answering=frozenset(KAFKAS)))
     assert isinstance(step, Wait)
-    assert step.reason == "broker 101, 102 is fenced"
+    assert step.reason == "brokers 101, 102 are fenced"
     lost = settings(b101=str(address(1)))
     step = next_of_retirement(retirement(settings=lost, answering=frozenset(KAFKAS)))
     assert isinstance(step, Wait)
