@@ -24,6 +24,7 @@ from lag.results import SEVERITY, Results, Row, Rows
 from lag.units import numbered, show_count, show_span, show_time
 
 View = dict[str, Any]
+NAMED_MAX: Final = 12
 LINES_MAX: Final = 8
 """The replicas that a chart shows: those furthest behind."""
 
@@ -54,11 +55,13 @@ def lag(results: Results) -> View:
         windows[str(row["replica"])].append(row)
     for rows in windows.values():
         rows.sort(key=lambda row: row["window_start_ms"])
+    timed = {row["replica"] for row in results.rows("replicas") if row["has_append_times"]}
     unknown = [str(row["replica"]) for row in totals if row["max_ms"] is None]
     return {
         "window": show_span(results.window_ms),
         "shown": shown,
-        "unknown": ", ".join(unknown[:12]) + (", …" if len(unknown) > 12 else ""),
+        "untimed": _listed([each for each in unknown if each not in timed]),
+        "hidden": _listed([each for each in unknown if each in timed]),
         "time": _chart(results, windows, shown, "max_ms", "Greatest lag of each replica over time"),
         "records": _chart(
             results,
@@ -70,6 +73,10 @@ def lag(results: Results) -> View:
         "left": numbered(len(totals) - len(shown), "replica") if totals[len(shown) :] else "",
         "totals": _totals(results, totals),
     }
+
+
+def _listed(replicas: Sequence[str]) -> str:
+    return ", ".join(replicas[:NAMED_MAX]) + (", …" if len(replicas) > NAMED_MAX else "")
 
 
 def furthest_behind(totals: Rows) -> list[str]:

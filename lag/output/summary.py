@@ -27,7 +27,13 @@ _WRONG_CLOCKS: Final = ("ahead", "behind", "stepped")
 def summary(results: Results) -> str:
     """One line per replica, and one each about leaders, clocks, moves and brokers."""
     order = {state: place for place, state in enumerate(SEVERITY)}
-    rows = sorted(results.rows("status"), key=lambda row: order.get(str(row["status"]), -1))
+
+    def least(row: Row) -> tuple[int, int, int]:
+        """The worst has the least."""
+        place = order.get(str(row["status"]), -1)
+        return place, -(row["lag_ms"] or 0), -(row["records_behind"] or 0)
+
+    rows = sorted(results.rows("status"), key=least)
     lags = {row["replica"]: row for row in results.rows("replica_lag")}
     lines = [
         f"{show_time(results.since_ms)} to {show_time(results.until_ms)} UTC, "
@@ -116,9 +122,10 @@ def _holes(results: Results) -> Iterator[str]:
         for row in rows[:HOLES_MAX]
     ]
     more = f" and {len(rows) - HOLES_MAX} more" if len(rows) > HOLES_MAX else ""
-    records = show_count(sum(row["records"] for row in rows))
+    count = sum(row["records"] for row in rows)
+    records = "1 record is" if count == 1 else f"{show_count(count)} records are"
     yield (
-        f"Holes: {records} records are in no copy, at offsets {', '.join(named)}{more}. "
+        f"Holes: {records} in no copy, at offsets {', '.join(named)}{more}. "
         "What rests on them is unknown, and names them."
     )
 

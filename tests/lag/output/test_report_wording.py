@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("jinja2", reason="the extra spark is not installed")
 
 from lag.output.page import page
+from lag.output.quorum_sections import lag
 from lag.output.summary import problems, summary
 from lag.reports.status import status
 from lag.results import Results, Rows
@@ -74,6 +75,27 @@ def test_one_is_not_many() -> None:
     assert "Leaders: 1 epoch, last leader 1." in summary(single)
     many = changed(results, problems=[results.rows("problems")[0]] * 6)
     assert list(problems(many))[-1] == "and 1 more problem; the report has them all"
+
+
+def test_the_worst_replica_is_named_first() -> None:
+    rows = [dict(row) for row in sample().rows("status")][:3]
+    for row, lag_ms, behind in zip(rows, (0, None, 7_500), (2, 0, 16), strict=True):
+        row |= {"status": "OK", "lag_ms": lag_ms, "records_behind": behind}
+    names = [row["replica"] for row in rows]
+    lines = summary(changed(sample(), status=rows)).splitlines()[3:6]
+    assert [line.split()[0] for line in lines] == [names[2], names[0], names[1]]
+
+
+def test_an_unknown_lag_has_its_own_cause() -> None:
+    results = sample()
+    lags = [{**row, "max_ms": None} for row in results.rows("replica_lag")]
+    copies = [
+        {**row, "has_append_times": place > 0} for place, row in enumerate(results.rows("replicas"))
+    ]
+    view = lag(changed(results, replica_lag=lags, replicas=copies))
+    names = [row["replica"] for row in copies]
+    assert view["untimed"] == names[0]
+    assert view["hidden"] == ", ".join(names[1:])
 
 
 def test_brokers_are_counted_by_their_state() -> None:
