@@ -8,7 +8,7 @@ import asyncio
 import re
 import shlex
 import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -99,6 +99,15 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("offsets.json").write_text(f'{{"partitions": [{offset}]}}', encoding="utf-8")
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT as Python has it by default: who runs in the background may have been told to ignore
+    it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def run(path: str, *arguments: str) -> Result:
     return CliRunner().invoke(group, [*path.split(), *arguments], input="record\n")
 
@@ -179,6 +188,7 @@ async def test_a_refusal_is_a_failure(tmp_path: Path) -> None:
         ("brokers list --watch 1s", Exit.DONE),
     ],
 )
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_a_command_without_an_end_and_interrupts_others(
     monkeypatch: pytest.MonkeyPatch, arguments: str, code: Exit
 ) -> None:
