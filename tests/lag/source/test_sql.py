@@ -20,11 +20,9 @@ def sql(spark: Any) -> Iterator[Any]:
 
     spark.dataSource.register(QuorumLogSource)
     yield spark.sql
-    for table in spark.catalog.listTables():
-        if table.isTemporary:
-            spark.catalog.dropTempView(table.name)
-        else:
-            spark.sql(f"DROP TABLE {table.name}")
+    # Spark's catalog cannot list them where expressions are interpreted.
+    for table in spark.sql("SHOW TABLES").collect():
+        spark.sql(f"DROP {'VIEW' if table.isTemporary else 'TABLE'} {table.tableName}")
 
 
 def controller() -> Path:
