@@ -35,8 +35,8 @@ async def test_a_snapshot_is_taken_on_the_node_that_is_asked(
                 assert (before["node_id"], before["snapshots"]) == (node.node_id, [])
                 taken = await http.post(SNAPSHOTS)
                 assert (taken.status, taken.body["node_id"]) == (200, node.node_id)
-                assert 0 < taken.body["end_offset"] <= before["log_end_offset"]
                 after = (await http.get(SNAPSHOTS)).body
+                assert 0 < taken.body["end_offset"] <= after["log_end_offset"]
                 assert [each | {"node_id": node.node_id} for each in after["snapshots"]] == [
                     taken.body
                 ]
