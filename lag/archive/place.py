@@ -282,7 +282,7 @@ class Archive:
         target = self.at("snapshots", *snapshot)
         beside = target.suffix(".part")
         with tempfile.TemporaryDirectory(prefix="metaquorum-lag-archive-") as place:
-            # Only then does an error of the archive's file system concern the archive.
+            # Copied here first, so that this error is about the snapshot and never the archive.
             copied = f"{place}/{snapshot.name}"
             copy(source, copied)
             self._fs.copyFromLocalFile(False, True, self._java.Path(f"file:{copied}"), beside)

@@ -28,12 +28,12 @@ def summary(results: Results) -> str:
     """One line per replica, and one each about leaders, clocks, moves and brokers."""
     order = {state: place for place, state in enumerate(SEVERITY)}
 
-    def least(row: Row) -> tuple[int, int, int]:
-        """The worst has the least."""
+    def worst_first(row: Row) -> tuple[int, int, int]:
+        """The sort key of a replica."""
         place = order.get(str(row["status"]), -1)
         return place, -(row["lag_ms"] or 0), -(row["records_behind"] or 0)
 
-    rows = sorted(results.rows("status"), key=least)
+    rows = sorted(results.rows("status"), key=worst_first)
     lags = {row["replica"]: row for row in results.rows("replica_lag")}
     lines = [
         f"{show_time(results.since_ms)} to {show_time(results.until_ms)} UTC, "

@@ -200,7 +200,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def prepareForTriggerAvailableNow(self) -> None:
         """End the query with what exists now."""
-        self._follower.stop_here()
+        with _sentence_first():
+            check_streamed(self._options)
+            self._follower.stop_here()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The limit by the option max_bytes_per_trigger."""

@@ -113,9 +113,12 @@ class Copies:
 
 def _after(before: _Received | None, report: CopyReport, now_ms: int) -> _Received:
     size = _LogSize(now_ms, report.log_bytes)
-    if before is None or now_ms - before.at_ms >= COPY_REPORT_KEPT_MS:
-        return _Received(report, now_ms, size, size)
-    if report.log_bytes is None or before.later.bytes is None:
+    if (
+        before is None
+        or before.later.bytes is None
+        or report.log_bytes is None
+        or now_ms - before.at_ms >= COPY_REPORT_KEPT_MS
+    ):
         return _Received(report, now_ms, size, size)
     # Under a low throttle a log may not grow for minutes: it is measured from a growth to another.
     has_grown = report.log_bytes > before.later.bytes

@@ -95,6 +95,11 @@ def test_what_cannot_be_streamed_is_told(
     quorumlog: Any, tmp_path: Path, options: dict[str, str], sentence: str
 ) -> None:
     writer = quorumlog.readStream.format("quorumlog").options(**options).load(cluster()).writeStream
-    query = writer.option("checkpointLocation", str(tmp_path)).format("noop").start()
-    with pytest.raises(Exception, match=sentence):
-        query.awaitTermination()
+    for place, trigger in (
+        ("once", {"availableNow": True}),
+        ("on", {"processingTime": "1 second"}),
+    ):
+        place_of = writer.option("checkpointLocation", str(tmp_path / place))
+        query = place_of.format("noop").trigger(**trigger).start()
+        with pytest.raises(Exception, match=sentence):
+            query.awaitTermination()
