@@ -159,6 +159,7 @@ async def plan(
     Nothing is changed. With --kafka-settings, passwords and super users are taken over too, and the
     super users of our controllers that run are compared. Exit code 3: something stands in the way.
     """
+    from admin.tools.migrate.executor import until_settled
     from admin.tools.migrate.findings import findings, is_blocked, is_misnamed, stale_brokers
     from admin.tools.migrate.guide import brokers_text, plan_data, plan_text, settings_text
     from admin.tools.migrate.state import Kind
@@ -169,6 +170,7 @@ async def plan(
             "--back"
         )
     told = {} if file is None else _settings_in(file)
+    await until_settled(cluster)
     look = await _look(cluster, Kind.KAFKA if is_back else Kind.OURS)
     look = replace(look, kafka_settings={**look.kafka_settings, **told})
     found = findings(look)
@@ -178,12 +180,16 @@ async def plan(
         lambda look: plan_text(look, found, command=command_line()),
         lambda look: plan_data(look, found),
     )
+    is_sound = not is_misnamed(look)
     if folder is not None:
-        for line in _write_settings(look, folder):
-            say(line)
+        if is_sound:
+            for line in _write_settings(look, folder):
+                say(line)
+        else:
+            say(f"Nothing is written into {folder}: correct --controllers first")
     if output == "table":
         is_new = any(each.kind is None for each in look.probes.values())
-        if not is_back and folder is None and is_new and not is_misnamed(look):
+        if not is_back and folder is None and is_new and is_sound:
             write(f"\nOur controllers; --dir FOLDER writes these files:\n\n{settings_text(look)}")
         if stale_brokers(look) is not None:
             write(f"\n{brokers_text(look.settings)}")

@@ -111,6 +111,20 @@ async def test_back_says_that_nothing_has_been_started(tmp_path: Path) -> None:
     assert "nothing has been started" in result.stdout
 
 
+@pytest.mark.usefixtures("as_kafkas")
+async def test_no_settings_are_written_for_an_id_that_is_taken(tmp_path: Path) -> None:
+    folder = tmp_path / "settings"
+    async with controllers(tmp_path, 1, kraft_version=1) as nodes:
+        await active(nodes.values())
+        kafkas = ("--from", str(nodes[1].address))
+        arguments = ("plan", *kafkas, "--controllers", "1@127.0.0.1:1", "--dir", str(folder))
+        result = await asyncio.to_thread(invoke, *arguments)
+    assert result.exit_code == Exit.NOT_FINISHED, result.output
+    assert "id 1 of --controllers belongs to a node of Kafka's already" in result.stdout
+    assert result.stderr == f"Nothing is written into {folder}: correct --controllers first\n"
+    assert not folder.exists()
+
+
 @pytest.mark.parametrize(
     ("command", "more"),
     [
