@@ -21,7 +21,7 @@ def missing() -> str | None:
     shown = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     return (
         f"lag reports need {shown}, which {are} not installed: "
-        f"{sys.executable} -m pip install {' '.join(names)}"
+        f"{sys.executable} -m pip install {' '.join(map(_wanted, names))}"
     )
 
 
@@ -35,11 +35,14 @@ def without(error: ModuleNotFoundError) -> ImportError:
 
 
 def _too_old(name: str) -> str:
-    wanted = f"{name}>={LIBRARIES[name]}"
     return (
         f"lag reports need {name} {LIBRARIES[name]} or newer, and the installed one is too old: "
-        f"{sys.executable} -m pip install '{wanted}'"
+        f"{sys.executable} -m pip install {_wanted(name)}"
     )
+
+
+def _wanted(name: str) -> str:
+    return f"'{name}>={LIBRARIES[name]}'"
 
 
 def _is_installed(name: str) -> bool:

@@ -113,7 +113,8 @@ def _expected_errors(*, if_interrupted: int) -> Iterator[None]:
     "--window",
     "window_ms",
     type=DURATION,
-    help="Length of the time windows.  [default: a round length for up to 60 windows]",
+    help="Length of the time windows, 10ms at least.  [default: a round length for up to 60 "
+    "windows]",
 )
 @cluster_option
 @master_option
@@ -173,6 +174,7 @@ def report(
             until_ms=until_ms,
             window_ms=window_ms,
         )
+        _check_writable(out)
         require_spark()
         results = make(
             request, master, live=sys.stderr.isatty(), scratch_bytes_max=_scratch_bytes_max()
@@ -190,6 +192,15 @@ def report(
         say(line)
     is_bad = bool(results.faults) or (check and bool(results.not_ok))
     ctx.exit(Exit.NOT_FINISHED if is_bad else Exit.DONE)
+
+
+def _check_writable(out: Path) -> None:
+    """Refuse an output folder that cannot be made: a report may take long."""
+    there = next(each for each in (out.absolute(), *out.absolute().parents) if each.exists())
+    if not there.is_dir():
+        raise BadInput(f"{out} cannot be written: {there} is a file; name another --out")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise BadInput(f"{out} cannot be written: no right to write into {there}")
 
 
 EVERY_MS = 500

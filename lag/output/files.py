@@ -26,13 +26,15 @@ PAGE: Final = "index.html"
 
 
 _IS_MOMENT: Final = ", in ms since 1970"
+_MEASURED: Final = {"ms", "ms/s", "bytes", "records/s", "batches/s"}
+"""The units that a meaning does not say by itself; the others are counts and ids."""
 
 
 def _meaning(column: Column) -> str:
     """The meaning of a column with its unit."""
     if column.unit == "time":
         return f"{column.meaning}{_IS_MOMENT}"
-    return f"{column.meaning}, in {column.unit}" if column.unit else column.meaning
+    return f"{column.meaning}, in {column.unit}" if column.unit in _MEASURED else column.meaning
 
 
 class Shape(NamedTuple):

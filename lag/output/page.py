@@ -5,7 +5,7 @@ free of the control characters that XML forbids.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from lag.output import cluster_sections, quorum_sections
 from lag.output.charts import Picture
 from lag.output.tables import badge, show_value
-from lag.results import SEVERITY, Results
+from lag.results import SEVERITY, Results, Row
 from lag.units import show_span, show_time
 
 View = Mapping[str, Any]
@@ -98,8 +98,15 @@ def cards(results: Results) -> list[tuple[list[object], str]]:
         if epochs
         else (["unknown"], "leader"),
         (
-            [f"{sum(1 for row in moves if row['as_planned'])} of {len(moves)}"],
+            [_ended_as_planned(moves)],
             "moves ended as planned",
         ),
         ([faults], "problem in the files" if faults == 1 else "problems in the files"),
     ]
+
+
+def _ended_as_planned(moves: Sequence[Row]) -> str:
+    """The number of moves that ended as planned, of all; unknown if it is of every one."""
+    if moves and all(row["as_planned"] is None for row in moves):
+        return "unknown"
+    return f"{sum(1 for row in moves if row['as_planned'])} of {len(moves)}"

@@ -42,6 +42,7 @@ def status(results: Results) -> View:
         time("waits since", "since_ms", results, without="–"),
         count("records behind", "records_behind"),
         span("lag", "lag_ms"),
+        *rests_on(results),
     ]
     return {"table": table(rows, fields, name="status")}
 

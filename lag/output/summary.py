@@ -1,7 +1,7 @@
 """A report as a few lines of text for a terminal."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lag.output.scales import columns
@@ -85,14 +85,7 @@ def _sentences(results: Results) -> Iterator[str]:
             yield f"Clocks: {'; '.join(wrong[:CLOCKS_MAX])}."
     moves = results.rows("moves")
     if moves:
-        planned = sum(1 for row in moves if row["as_planned"])
-        known = [row["duration_ms"] for row in moves if row["duration_ms"] is not None]
-        unknown = len(moves) - len(known)
-        lost = f", of {unknown} it is unknown how long they took or how they ended"
-        yield (
-            f"Moves: {planned} of {len(moves)} ended as planned{lost if unknown else ''}, "
-            f"the slowest took {show_span(max(known, default=None))}."
-        )
+        yield f"Moves: {_moves(moves)}."
     topics = results.rows("topics")
     if topics:
         made = sum(1 for row in topics if row["created_ms"] is not None)
@@ -108,6 +101,18 @@ def _sentences(results: Results) -> Iterator[str]:
         if paths:
             more = f" and {len(paths) - FILES_MAX} more" if len(paths) > FILES_MAX else ""
             yield f"{what}: {', '.join(paths[:FILES_MAX])}{more}."
+
+
+def _moves(moves: Sequence[Row]) -> str:
+    """The number of moves that ended as planned, and the longest time."""
+    known = [row["duration_ms"] for row in moves if row["duration_ms"] is not None]
+    unknown = len(moves) - len(known)
+    if not known:
+        return f"of {numbered(unknown, 'move')} it is unknown how long they took or how they ended"
+    planned = sum(1 for row in moves if row["as_planned"])
+    lost = f", of {unknown} it is unknown how long they took or how they ended" if unknown else ""
+    slowest = show_span(max(known))
+    return f"{planned} of {len(moves)} ended as planned{lost}, the slowest took {slowest}"
 
 
 def _holes(results: Results) -> Iterator[str]:

@@ -183,7 +183,7 @@ STATUS: Final = ResultTable(
             "role",
             (
                 "voter or observer at the end of the report, by the last voters in the log; null "
-                "if the log has none, or the folder has no node id"
+                "if the log has none, a hole may hide them, or the folder has no node id"
             ),
         ),
         text("status", "OK, WARN, ERR, STALLED, STOPPED or UNKNOWN"),
@@ -192,6 +192,7 @@ STATUS: Final = ResultTable(
         at("since_ms", "time since which it waits for the first record that it lacks"),
         count("records_behind", "records", "records that it lacks"),
         ms("lag_ms", "lag at the end of the report"),
+        _HOLE,
     ),
 )
 

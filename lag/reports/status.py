@@ -183,6 +183,7 @@ def status(
                 "since_ms": row["waits_since_ms"],
                 "records_behind": looked.behind,
                 "lag_ms": looked.lag_ms,
+                "hole": row.get("hole"),
             }
         )
     return found
@@ -205,12 +206,12 @@ def _facts(it: Figures, rule: Rule) -> str:
     waited = f"for {show_span(it.lag_ms)}" if it.lag_ms else "appended at the end of the report"
     if it.lag_ms is None:
         waited = "the start of the wait is unknown"
-    if it.lost == it.behind:
-        waited = "all of them before the end of its log"
-    elif it.lost:
+    if it.lost:
         waited += f", {it.lost} of them before the end of its log"
     lacks = numbered(it.behind, "record")
     said = [f"it lacks {lacks}, {waited}" if it.behind else "it lacks no record"]
+    if it.lost and it.lost == it.behind:
+        said = [f"its files lack {lacks} before the end of its log: damaged, or gone"]
     if it.idle_ms is None:
         said.append("it has no append times")
     else:

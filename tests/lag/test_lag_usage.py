@@ -140,7 +140,7 @@ def test_without_the_extra_one_sentence_says_how_to_install_it(tmp_path: Path) -
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "Error: lag reports need jinja2, pyarrow and pyspark, which are not installed: "
-        f"{sys.executable} -m pip install jinja2 pyarrow pyspark"
+        f"{sys.executable} -m pip install 'jinja2>=3.1' 'pyarrow>=26.0' 'pyspark>=4.3'"
     ]
 
 
@@ -194,3 +194,20 @@ def test_a_number_that_is_not_in_milliseconds_is_refused(
 
 def test_a_window_alone_is_checked_once_the_time_is_known() -> None:
     assert ReportRequest(paths=("/x",), window_ms=10).window_ms == 10
+
+
+def test_an_output_folder_that_cannot_be_made_is_refused_before_anything_is_read(
+    tmp_path: Path,
+) -> None:
+    """It was refused after the report, which may have taken minutes."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / "report"
+    said = f"Error: {out} cannot be written: {tmp_path / 'file'} is a file; name another --out"
+    assert refusal("report", tmp_path / "logs", "--out", out) == said
+    if os.getuid() != 0:
+        (tmp_path / "others").mkdir(mode=0o500)
+        closed = tmp_path / "others" / "report"
+        assert f"no right to write into {tmp_path / 'others'}" in refusal(
+            "report", tmp_path / "logs", "--out", closed
+        )

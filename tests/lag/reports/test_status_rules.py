@@ -78,4 +78,6 @@ def test_records_that_its_files_lost_are_told_apart() -> None:
     (found,) = status([replica(5, records_lost=3, lag_ms=20)], [], END_MS)
     assert found["facts"].startswith("it lacks 5 records, for 20 ms, 3 of them before the end of")
     (found,) = status([replica(3, records_lost=3)], [], END_MS)
-    assert found["facts"].startswith("it lacks 3 records, all of them before the end of its log;")
+    assert found["facts"].startswith(
+        "its files lack 3 records before the end of its log: damaged, or gone;"
+    )
