@@ -17,11 +17,16 @@ SIDES = [
     (codec.request_schema, codec.decode_request),
     (codec.response_schema, codec.decode_response),
 ]
-FLEXIBLE = [(what, side) for what in VERSIONS for side in SIDES if side[0](*what).__flexible__]
+# Every schema is loaded for it: not where the module is only collected.
+FLEXIBLE = st.deferred(
+    lambda: st.sampled_from(
+        [(what, side) for what in VERSIONS for side in SIDES if side[0](*what).__flexible__]
+    )
+)
 
 
 @pytest.mark.thorough
-@given(st.sampled_from(FLEXIBLE), st.data())
+@given(FLEXIBLE, st.data())
 @settings(max_examples=200, deadline=None)
 def test_a_message_means_the_same_with_unknown_tagged_fields_at_any_level(
     what: tuple[tuple[int, int], tuple[Any, Any]], data: st.DataObject
