@@ -9,7 +9,7 @@ phase of its own: it is Kafka's own work, and any change of a broker's settings 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ from bench.faults import RunFailed
 from bench.migrated_cluster import MigratedCluster, source
 from bench.options import folder_option, workplace
 from bench.rival_processes import START_MS, until
+from bench.rivals import FLAGS, HEAP
 from quorum.clocks import monotonic_ms
 
 KAFKA: Final = "4.3.1"
@@ -165,7 +166,8 @@ async def measure(
     folder: Path, kafka: str, level: str | None, partitions: int, rate: int
 ) -> Figures:
     """Migrate there and back in a temporary cluster in `folder`."""
-    runtime = find_runtime(kafka, click.echo, TOOLS)
+    # Brokers run as Kafka's start script runs them: with a small heap they pause by themselves.
+    runtime = replace(find_runtime(kafka, click.echo, TOOLS), java_options=(*HEAP, *FLAGS))
     async with source(folder / "cluster", runtime, random.Random(), level=level) as cluster:
         async with AdminClient(cluster.listeners, is_controller=False) as admin:
             await admin.create_topic(

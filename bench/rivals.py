@@ -37,7 +37,7 @@ HEAP: Final = ("-Xmx1G", "-Xms1G")
 HALF_HEAP: Final = ("-Xmx512m", "-Xms256m")
 """The heap if brokers share the machine."""
 
-_FLAGS: Final = (
+FLAGS: Final = (
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
@@ -140,7 +140,7 @@ class Rival:
         logging_option = f"-D{runtime.release.logging_property}={logging}"
         classes = str(runtime.jars / "*")
         return [
-            *(str(runtime.java), *self.heap, *_FLAGS, logging_option),
+            *(str(runtime.java), *self.heap, *FLAGS, logging_option),
             *("-cp", classes, BROKER, str(settings)),
         ]
 

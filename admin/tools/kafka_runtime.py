@@ -176,6 +176,7 @@ class Runtime:
     release: Release
     java: Path
     jars: Path
+    java_options: tuple[str, ...] = _SMALL
 
     def broker(self, settings: Path, logging: Path) -> list[str]:
         """The command line of a broker with these two files."""
@@ -186,7 +187,7 @@ class Runtime:
     def tool(self, name: str, arguments: Sequence[str], *options: str) -> list[str]:
         """The command line of one of Kafka's programs, by the name of its class."""
         jars = str(self.jars / "*")
-        return [str(self.java), *_SMALL, *options, "-cp", jars, name, *arguments]
+        return [str(self.java), *self.java_options, *options, "-cp", jars, name, *arguments]
 
 
 def find_runtime(
