@@ -120,6 +120,7 @@ def steps(stepped: DataFrame, topics_: DataFrame) -> DataFrame:
             F.max_by("next_ms", "offset").alias("next_ms"),
             F.max("segment").alias("segment"),
             F.min_by(~F.col("begins") | F.col("settled"), "offset").alias("settled"),
+            F.min_by("under_way", "offset").alias("was_under_way"),
         )
     )
     gone_ms = _within(F.col("gone_ms"), "gone_segment", of="segment")
@@ -173,6 +174,8 @@ def move_steps(
             {
                 "offset": F.when(settled, F.col("offset")),
                 "started_ms": F.when(settled, F.col("started_ms")),
+                # The first record after a hole may end a reassignment whose steps were over.
+                "ended_ms": F.when(settled | F.col("was_under_way"), F.col("ended_ms")),
                 "caught_up_ms": F.when(F.col("all"), F.col("last_ms")),
                 "hole": _names(
                     holes, F.when(~settled, _first_segment()), F.when(is_open, F.col("segment"))

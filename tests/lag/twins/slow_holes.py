@@ -346,7 +346,7 @@ def _step(move: Move, step: Step, end_ms: int, *, is_open: bool) -> Row:
     return {
         "offset": step.begun.offset if step.is_settled else None,
         "started_ms": started_ms,
-        "ended_ms": step.ended_ms,
+        "ended_ms": step.ended_ms if step.is_settled or step.begun.after.moving else None,
         "duration_ms": None if None in (started_ms, until_ms) else until_ms - started_ms,  # type: ignore[operator]
         "adding": _listed(step.adding),
         "removing": _listed(step.removing),

@@ -18,7 +18,7 @@ from tests.lag.twins.slow_quorum import SlowTime
 
 MANY: Final = range(500)
 FEW: Final = (3,)
-"""Those that are not left to `make long`."""
+"""Those that are not left to `make long`. In 36 a hole hides all but the end of a reassignment."""
 OF_MOVE: Final = ("topic_id", "partition", "number")
 _sound: dict[tuple[Any, ...], dict[str, Rows]] = {}
 
