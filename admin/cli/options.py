@@ -57,6 +57,19 @@ class BadInput(click.ClickException):
     exit_code = int(Exit.USAGE)
 
 
+def piped_answer(remedy: str) -> str | None:
+    """Return the line that answers a question where there is no terminal; None with a terminal.
+
+    Raises `BadInput` with the `remedy` at the end of the input. No question is printed before.
+    """
+    if sys.stdin.isatty():
+        return None
+    line = sys.stdin.readline()
+    if not line:
+        raise BadInput(f"nobody answers here: {remedy}")
+    return line.strip()
+
+
 class Parsed(click.ParamType[T]):
     """The type of a value that `parse` makes of the text; its `ValueError` is a usage error."""
 
@@ -201,12 +214,12 @@ class Target:
         Call it outside of the event loop, in which Ctrl-C would not end the question.
         """
         if self.addresses and not yes:
-            try:
+            piped = piped_answer("give --yes")
+            if piped is None:
                 is_sure = click.confirm(question, err=True)
-            except click.Abort:
-                if sys.stdin.isatty():
-                    raise
-                raise click.UsageError("nobody answers here: give --yes") from None
+            else:
+                say(question)
+                is_sure = piped.lower() in ("y", "yes")
             if not is_sure:
                 raise click.ClickException("nothing was changed")
 

@@ -1,6 +1,5 @@
 """`metaquorum recover`: let a cluster go on whose majority is lost for good."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +11,7 @@ from admin.cli.options import (
     ADDRESSED_VOTERS,
     Parsed,
     command_config_option,
+    piped_answer,
     run,
     say,
     security_of,
@@ -134,19 +134,14 @@ def _suffix(now_ms: int) -> str:
 def _confirm(plan: "Plan", confirmed: str | None) -> None:
     """Ask for the cluster id, unless it is given; anything else ends the command."""
     if confirmed is None:
-        try:
-            confirmed = click.prompt(
-                "\nType the id of the cluster to go on, anything else to change nothing",
-                err=True,
-                default="",
-                show_default=False,
-            )
-        except click.Abort:
-            if sys.stdin.isatty():
-                raise
-            raise click.UsageError(
-                f"nobody answers here: give --yes-lose-data {plan.cluster_id}"
-            ) from None
+        confirmed = piped_answer(f"give --yes-lose-data {plan.cluster_id}")
+    if confirmed is None:
+        confirmed = click.prompt(
+            "\nType the id of the cluster to go on, anything else to change nothing",
+            err=True,
+            default="",
+            show_default=False,
+        )
     if confirmed != plan.cluster_id:
         raise click.ClickException(
             f"{confirmed!r} is not the id of the cluster, {plan.cluster_id}: nothing was changed"

@@ -83,7 +83,7 @@ async def add(
 
 def _password(file: TextIOBase | None) -> str:
     if file is None and not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to ask for the password: --password-file")
+        raise BadInput("there is no terminal to ask for the password: give --password-file")
     if file is None:
         password: str = click.prompt("Password", hide_input=True, confirmation_prompt=True)
         return password

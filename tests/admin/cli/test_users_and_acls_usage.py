@@ -45,7 +45,7 @@ def refusal(*arguments: str, stdin: str = "") -> str:
         (("acls", "add", "--operation", "eat", "--topic", "t"), "'eat' is not one of"),
         (("acls", "remove"), "select the ACLs to remove, or give --all alone"),
         (("acls", "remove", "--all", "--topic", "t"), "or give --all alone"),
-        (("users", "add", "a"), "there is no terminal to ask for the password: --password-file"),
+        (("users", "add", "a"), "no terminal to ask for the password: give --password-file"),
         (
             ("users", "add", "a", "--iterations", "1000"),
             "'1000' is not a whole number from 4096 to",
