@@ -145,7 +145,7 @@ class Rule(Enum):
     NOT_READY = "the ACLs are not loaded yet"
     SUPER_USER = "super user"
     ACL = "ACL"
-    NO_ACL_FOUND = "no ACL names the resource (allow.everyone.if.no.acl.found)"
+    NO_ACL_FOUND = "no ACL allows it, and allow.everyone.if.no.acl.found is false"
     NOT_ALLOWED = "no ACL allows it"
 
 
@@ -176,7 +176,7 @@ class Decision(Struct, frozen=True, gc=False):
 
     @property
     def reason(self) -> str:
-        """The rule in words, for the audit log."""
+        """The rule of a refusal in words, for the audit log."""
         return self.rule.value if self.acl is None else f"{self.rule.value} {self.acl}"
 
 

@@ -32,7 +32,12 @@ class Right(NamedTuple):
         return f"{self.operation.name} on {self.resource_type.name}"
 
     def resource(self, name: str) -> str:
-        """Return the resource of this name with its type, as Kafka writes it: Topic:orders."""
+        """Return the resource of this name with its type, as Kafka writes it: Topic:orders.
+
+        The name of a user is a principal in ACLs and tokens, and has its type already.
+        """
+        if self.resource_type is ResourceType.USER and name.startswith("User:"):
+            return name
         words = self.resource_type.name.split("_")
         return f"{''.join(map(str.capitalize, words))}:{name}"
 

@@ -93,6 +93,12 @@ def test_a_refusal_names_the_right_the_resource_and_the_rule(lines: Any) -> None
     assert line["reason"] == "no ACL allows it"
 
 
+def test_a_refusal_where_no_acl_names_the_resource_says_what_the_setting_is(lines: Any) -> None:
+    AuditLog(Clock()).denied(ANN, ALTER_TOPIC, "a", Decision(False, Rule.NO_ACL_FOUND))
+    (line,) = lines()
+    assert line["reason"] == "no ACL allows it, and allow.everyone.if.no.acl.found is false"
+
+
 def test_refusals_that_repeat_are_counted(lines: Any) -> None:
     clock = Clock()
     log = AuditLog(clock)
@@ -189,7 +195,7 @@ def test_names_are_cut() -> None:
                 token_id="i", owner="User:o", requester="User:o", renewers=(),
                 max_lifetime_ms=0, default_max_lifetime_ms=0, default_renew_period_ms=0,
             ),
-            "CREATE_TOKENS User:User:o ",
+            "CREATE_TOKENS User:o ",
         ),
         (AlterClientQuotas(changes=()), ""),
     ],
