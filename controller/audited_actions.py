@@ -92,6 +92,17 @@ def outcomes(request: AuditedRequest, answer: object) -> Sequence[Outcome]:
     return [_whole(parts, build, failed.error.name, failed.message)]
 
 
+def wanted(command: AuditedRequest, resource: str) -> str:
+    """Return what a command wants of a resource or, if it names only others, of those.
+
+    It is the detail of a refusal, by the first parts of the command.
+    """
+    parts, build = _parts(command)
+    actions = [build(each) for each in parts[:ACTIONS_MAX]]
+    found = [each.detail for each in actions if each.resource == resource]
+    return "; ".join(found or [f"{each.resource} {each.detail}".strip() for each in actions])
+
+
 def _error_of(reason: Unavailable) -> str:
     """Return the error that a client gets if no other node answers instead."""
     if reason is Unavailable.TOO_LARGE:

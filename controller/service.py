@@ -58,7 +58,7 @@ from statemachine.features.features import levels_refusal
 from statemachine.image.image import Image
 from statemachine.security.authorization import Authorization
 from statemachine.security.authorizer import CLUSTER_NAME, Rule
-from statemachine.security.rights import ALTER_CLUSTER, DESCRIBE_CLUSTER, NOTHING, Access
+from statemachine.security.rights import ALTER_CLUSTER, DESCRIBE_CLUSTER, NOTHING
 from statemachine.slices import Slices
 from statemachine.vocabulary import NO_LEADER
 
@@ -116,7 +116,7 @@ class CapabilityHandler(Protocol):
         name: str,
         body: bytes,
         *,
-        access: Access,
+        requester: Requester,
         principal: KafkaPrincipal,
         client_id: str,
         stale: bool,

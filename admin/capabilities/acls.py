@@ -214,10 +214,12 @@ class CreateAcls(Request[CreatedAcls], frozen=True, kw_only=True):
         faults = ((number, each.fault()) for number, each in enumerate(self.acls))
         return next((f"acls[{number}]: {fault}" for number, fault in faults if fault), None)
 
+    def command(self) -> CreateCommand:
+        return CreateCommand(creations=tuple(map(_creation, self.acls)))
+
     async def answer(self, context: Context) -> CreatedAcls:
         _check_authorizer(context)
-        command = CreateCommand(creations=tuple(map(_creation, self.acls)))
-        done = await context.service.carry_out(command, AclsCreated, who=context.who)
+        done = await context.service.carry_out(self.command(), AclsCreated, who=context.who)
         faults = [each for each in done.results if each.error is not Error.NONE]
         if len(faults) == len(done.results):
             raise refused(faults[0].error, faults[0].message)
@@ -252,10 +254,12 @@ class DeleteAcls(_FiltersAcls[DeletedAcls], frozen=True, kw_only=True):
             return "everything is every ACL; omit the filter"
         return "no ACL is named; give a filter, or everything=true"
 
+    def command(self) -> DeleteCommand:
+        return DeleteCommand(filters=(self.filter,), dry_run=self.dry_run)
+
     async def answer(self, context: Context) -> DeletedAcls:
         _check_authorizer(context)
-        command = DeleteCommand(filters=(self.filter,), dry_run=self.dry_run)
-        done = await context.service.carry_out(command, AclsDeleted, who=context.who)
+        done = await context.service.carry_out(self.command(), AclsDeleted, who=context.who)
         (result,) = done.results
         check_part(result)
         shown = nsmallest(ACLS_SHOWN_MAX, result.acls, key=_key)

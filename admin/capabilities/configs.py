@@ -189,12 +189,18 @@ class AlterConfigs(Request[A_co], frozen=True, kw_only=True):
             *(ConfigOp(name=name, operation=ConfigOperation.DELETE) for name in self.delete),
         )
 
-    async def alter(self, context: Context, resource: Resource) -> None:
-        """Change the configurations of this resource; raises `RequestRefused`."""
-        kind, name = resource
+    def resource(self) -> Resource:
+        """The resource whose configurations are changed."""
+        raise NotImplementedError
+
+    def command(self) -> IncrementalAlterConfigs:
+        kind, name = self.resource()
         change = ConfigChange(resource_type=kind, resource_name=name, ops=self._ops())
-        command = IncrementalAlterConfigs(changes=(change,), validate_only=self.dry_run)
-        done = await context.service.carry_out(command, ConfigsAltered, who=context.who)
+        return IncrementalAlterConfigs(changes=(change,), validate_only=self.dry_run)
+
+    async def alter(self, context: Context) -> None:
+        """Change the configurations of the resource; raises `RequestRefused`."""
+        done = await context.service.carry_out(self.command(), ConfigsAltered, who=context.who)
         check_part(done.resources[0])
 
 
@@ -209,8 +215,11 @@ class AlterBrokerConfigs(AlterConfigs[ChangedBroker], frozen=True, kw_only=True)
     ERRORS = (Error.BROKER_ID_NOT_REGISTERED, Error.INVALID_CONFIG)
     FAILING = "the configurations of broker {0.broker_id} cannot be changed"
 
+    def resource(self) -> Resource:
+        return BROKER_RESOURCE, str(self.broker_id)
+
     async def answer(self, context: Context) -> ChangedBroker:
-        await self.alter(context, (BROKER_RESOURCE, str(self.broker_id)))
+        await self.alter(context)
         return ChangedBroker(broker_id=self.broker_id, dry_run=self.dry_run)
 
 
@@ -223,6 +232,9 @@ class AlterClusterConfigs(AlterConfigs[ChangedCluster], frozen=True, kw_only=Tru
     ERRORS = (Error.INVALID_CONFIG,)
     FAILING = "the configurations of the cluster cannot be changed"
 
+    def resource(self) -> Resource:
+        return DEFAULTS
+
     async def answer(self, context: Context) -> ChangedCluster:
-        await self.alter(context, DEFAULTS)
+        await self.alter(context)
         return ChangedCluster(dry_run=self.dry_run)

@@ -156,14 +156,16 @@ class AlterQuotas(Request[ChangedQuotas], frozen=True, kw_only=True):
         both = sorted({*self.delete} & {*self.set})
         return f"{both[0]} is set and deleted; name it once" if both else None
 
-    async def answer(self, context: Context) -> ChangedQuotas:
+    def command(self) -> AlterClientQuotas:
         ops = (
             *(QuotaOp(key=name, value=value) for name, value in self.set.items()),
             *(QuotaOp(key=name, remove=True) for name in self.delete),
         )
         change = QuotaChange(entity=_holder(self.entity), ops=ops)
-        command = AlterClientQuotas(changes=(change,), validate_only=self.dry_run)
-        done = await context.service.carry_out(command, ClientQuotasAltered, who=context.who)
+        return AlterClientQuotas(changes=(change,), validate_only=self.dry_run)
+
+    async def answer(self, context: Context) -> ChangedQuotas:
+        done = await context.service.carry_out(self.command(), ClientQuotasAltered, who=context.who)
         check_part(done.entities[0])
         return ChangedQuotas(entity=self.entity, dry_run=self.dry_run)
 

@@ -34,9 +34,9 @@ from admin.faults import Refused
 from controller.service import Service
 from quorum.protocol.errors import RequestRefused
 from quorum.protocol.principal import KafkaPrincipal
+from quorum.transport.audit_log import Requester
 from quorum.version import VERSION
 from statemachine.errors import Error
-from statemachine.security.rights import Access
 
 A = TypeVar("A")
 
@@ -111,7 +111,7 @@ async def handle(
     name: str,
     body: bytes,
     *,
-    access: Access,
+    requester: Requester,
     principal: KafkaPrincipal,
     client_id: str,
     stale: bool,
@@ -127,7 +127,8 @@ async def handle(
     else:
         request = decode_request(name, body)
     needs = request.needs()
-    refusal = needs.refusal(access)
+    asking = msgspec.structs.replace(requester, detail=request.wanted)
+    refusal = needs.refusal(service.authorization.access(asking))
     if refusal is not None:
         raise Refused(request.failing(), needs.right.error.code, refusal)
     context = Context(

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 
 from admin.capabilities.needs import DESCRIBE_CLUSTER, Needs
 from admin.faults import Refused
+from controller.audited_actions import wanted
 from controller.move_requests import new_key, wrong_key
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.protocol.principal import KafkaPrincipal
@@ -159,6 +160,15 @@ class Request(
     def may_be_stale(cls) -> bool:
         """True if a stale answer may be asked for."""
         return cls.STALE and not cls.CHANGES
+
+    def command(self) -> "commands.Command | None":
+        """Return the command that changes who may do what, or configurations; None for others."""
+        return None
+
+    def wanted(self, resource: str) -> str:
+        """Return what the request wants of a resource, for a line about its refusal."""
+        command = self.command()
+        return "" if command is None else wanted(command, resource)
 
     def failing(self) -> str:
         """The beginning of the sentence that says that the request failed."""

@@ -47,7 +47,7 @@ from statemachine.image.image import Image
 from statemachine.image.partition_index import first_after, keys_of
 from statemachine.partitions.partition_health import PartitionState, in_states
 from statemachine.slices import LOOKED_AT_US, Slices
-from statemachine.vocabulary import TOPIC_RESOURCE
+from statemachine.vocabulary import TOPIC_RESOURCE, Resource
 
 BASE: Final = "/v1/topics"
 _DEFAULT: Final = -1
@@ -367,8 +367,11 @@ class AlterTopicConfigs(AlterConfigs[ChangedTopic], frozen=True, kw_only=True):
     def failing(self) -> str:
         return f"the configurations of topic {self.name} cannot be changed"
 
+    def resource(self) -> Resource:
+        return TOPIC_RESOURCE, self.name
+
     async def answer(self, context: Context) -> ChangedTopic:
-        await self.alter(context, (TOPIC_RESOURCE, self.name))
+        await self.alter(context)
         return ChangedTopic(name=self.name, dry_run=self.dry_run)
 
 

@@ -151,14 +151,17 @@ class SetUser(Request[ChangedUser], frozen=True, kw_only=True):
         salted = salted_password(mechanism, self.password, salt, self.iterations)
         return replace(self, password="", salt=salt, salted_password=salted)
 
-    async def answer(self, context: Context) -> ChangedUser:
-        if self.password:
-            raise refused(Error.UNACCEPTABLE_CREDENTIAL, "a password must not be sent; salt it")
+    def command(self) -> AlterUserScramCredentials:
         number = MECHANISMS[self.mechanism].number
         credential = credential_of(
             self.name, number, self.salted_password, self.salt, self.iterations
         )
-        return await _altered(self, context, AlterUserScramCredentials(upsertions=(credential,)))
+        return AlterUserScramCredentials(upsertions=(credential,))
+
+    async def answer(self, context: Context) -> ChangedUser:
+        if self.password:
+            raise refused(Error.UNACCEPTABLE_CREDENTIAL, "a password must not be sent; salt it")
+        return await _altered(self, context)
 
 
 class DeleteUser(Request[ChangedUser], frozen=True, kw_only=True):
@@ -179,18 +182,20 @@ class DeleteUser(Request[ChangedUser], frozen=True, kw_only=True):
     def failing(self) -> str:
         return f"user {self.name} cannot be deleted"
 
-    async def answer(self, context: Context) -> ChangedUser:
+    def command(self) -> AlterUserScramCredentials:
         number = MECHANISMS[self.mechanism].number
         deletion = RemoveUserScramCredential(name=self.name, mechanism=number)
-        return await _altered(self, context, AlterUserScramCredentials(deletions=(deletion,)))
+        return AlterUserScramCredentials(deletions=(deletion,))
+
+    async def answer(self, context: Context) -> ChangedUser:
+        return await _altered(self, context)
 
 
 _NAMES: Final = {each.number: name for name, each in MECHANISMS.items()}
 
 
-async def _altered(
-    request: SetUser | DeleteUser, context: Context, command: AlterUserScramCredentials
-) -> ChangedUser:
+async def _altered(request: SetUser | DeleteUser, context: Context) -> ChangedUser:
+    command = request.command()
     done = await context.service.carry_out(command, ScramCredentialsAltered, who=context.who)
     check_part(done.users[0])
     return ChangedUser(name=request.name, mechanism=request.mechanism)

@@ -11,7 +11,7 @@ import ipaddress
 import re
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -20,7 +20,9 @@ from aiohttp import web
 from admin.http.caller import Caller
 from admin.http.problems import Problem
 from admin.http.tokens import TokenFile
+from quorum.clocks import wall_ms
 from quorum.protocol.principal import ANONYMOUS, KafkaPrincipal
+from quorum.transport.audit_log import AuditLog
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.security.principal_mapping import NoRuleMatches
 from quorum.transport.security.tls import ClientAuth, ServerTls
@@ -42,6 +44,8 @@ class Access:
     tokens: TokenFile | None = None
     tls: ServerTls | None = None
     refusals: RefusalLog
+    audit_log: AuditLog = field(default_factory=lambda: AuditLog(wall_ms))
+    """Of its own: what strangers cause does not use up the lines of other requests."""
 
     @property
     def takes_certificates(self) -> bool:
@@ -56,7 +60,13 @@ class Access:
     def admit(self, request: web.Request) -> Caller:
         """Return who sends a request that may be handled; raises `Problem`."""
         host = self.check_host(request)
-        caller = self._caller(request)
+        try:
+            caller = self._caller(request)
+        except Problem as problem:
+            what = f"{request.method} {_short(request.raw_path)}"
+            requester = Caller(ANONYMOUS, _client_host(request)).requester(what)
+            self.audit_log.unauthenticated(requester, str(problem))
+            raise
         if request.method not in READING_METHODS:
             # No page can add a bearer token that it does not have.
             if not caller.token:

@@ -14,13 +14,11 @@ from msgspec import Meta, Struct
 from admin.capabilities.needs import DESCRIBE_CLUSTER
 from admin.http.access import Access
 from admin.http.bodies import BODY_MEMORY, LIMITS, RESPONSE_MEMORY, bounded
-from admin.http.caller import CALLER, NotAllowed
+from admin.http.caller import CALLER, NotAllowed, RoleTooLow
 from admin.http.limits import Account, HttpLimits
 from admin.http.page.assets import is_of_page
 from admin.http.problems import Handler, as_problems
 from admin.monitoring.monitor import Monitor
-from quorum.protocol.extension import Origin
-from quorum.transport.audit_log import Requester
 
 ACCESS: Final = web.AppKey("access", Access)
 MONITOR: Final = web.AppKey("monitor", Monitor)
@@ -65,11 +63,16 @@ def base_app(access: Access, limits: HttpLimits, monitor: Monitor | None) -> web
 @web.middleware
 async def admitted(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Handle a request only if its caller is known and no other page sends it."""
+    access = request.app[ACCESS]
     if is_of_page(request):
-        request.app[ACCESS].check_host(request)
+        access.check_host(request)
     elif request.path not in PROBES:
-        request[CALLER] = request.app[ACCESS].admit(request)
-    return await handler(request)
+        request[CALLER] = access.admit(request)
+    try:
+        return await handler(request)
+    except RoleTooLow as error:
+        access.audit_log.denied(error.requester, error.needs.right, error.needs.resource, error)
+        raise
 
 
 async def get_live(_request: web.Request) -> web.Response:
@@ -100,9 +103,7 @@ async def get_metrics(request: web.Request) -> web.Response:
     what = f"GET {METRICS}"
     caller.check(what, DESCRIBE_CLUSTER)
     right = DESCRIBE_CLUSTER.right
-    access = monitor.access(
-        Requester(str(caller.principal), caller.host, "http", Origin.HTTP, what)
-    )
+    access = monitor.access(caller.requester(what))
     if not access.may(right):
         raise NotAllowed(access.refusal(right))
     samples = await monitor.samples()

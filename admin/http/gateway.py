@@ -17,7 +17,7 @@ from admin.capabilities.schema import Request, prepared
 from admin.client.broker_configs import with_file
 from admin.client.log_sizes import bytes_at, copied, copies_of, stored_at
 from admin.faults import Refused
-from admin.http.caller import Caller
+from admin.http.caller import LISTENER, Caller
 from admin.model import PartitionId
 from controller.apis.request import KafkaRequest
 from controller.apis.router import ControllerUnreachable, Router
@@ -28,7 +28,6 @@ from quorum.protocol.codec import build, decode_response, request_schema
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Origin
 from quorum.transport.address import Address
-from quorum.transport.audit_log import Requester
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from statemachine.image.image import Image
 from statemachine.security.rights import Access
@@ -39,7 +38,6 @@ WAIT_SECONDS_MAX: Final = 10.0
 _PIECE: Final = 1_000
 """Partitions that are looked up at once."""
 _VERSION: Final = 0
-_LISTENER: Final = "http"
 SIZES_KEPT_MS: Final = 15_000
 """How long the bytes of a broker's logs are not asked for again, whoever wants to know."""
 REPLICAS_ASKED_MAX: Final = 10_000
@@ -88,7 +86,7 @@ class Gateway:
         The node that answers looks at the right of the caller first, and then at the request. For
         one with a password this node does both before: to salt it takes a while.
         """
-        caller.check(request.NAME, request.needs())
+        caller.check(request.NAME, request.needs(), request.wanted)
         if request.HAS_PASSWORD:
             self.check(request, caller)
             schema.check(request)
@@ -123,7 +121,7 @@ class Gateway:
         return needs.are_met(self._access(type(request), caller))
 
     def _access(self, kind: type[Request[Any]], caller: Caller) -> Access:
-        return self.service.authorization.access(_requester(kind, caller))
+        return self.service.authorization.access(caller.requester(kind.NAME))
 
     def check_any(self, kind: type[Request[Any]], caller: Caller) -> None:
         """Raise what `ask` would raise for a caller who may ask nothing of this kind.
@@ -141,8 +139,8 @@ class Gateway:
 
     def check(self, request: Request[Any], caller: Caller) -> None:
         """Raise what `ask` would raise for a caller who may not ask this of this node."""
-        caller.check(request.NAME, request.needs())
-        requester = _requester(type(request), caller)
+        caller.check(request.NAME, request.needs(), request.wanted)
+        requester = caller.requester(request.NAME, request.wanted)
         try:
             refusal = self.service.refusal(ApiKey.CAPABILITY, requester)
         except NotActive as error:
@@ -173,7 +171,7 @@ class Gateway:
             principal=caller.principal,
             door=Origin.HTTP,
             host=caller.host,
-            listener=_LISTENER,
+            listener=LISTENER,
             message=message,
             has_key=bool(getattr(request, "key", "")),
         )
@@ -255,10 +253,6 @@ class Gateway:
             else:
                 stored[each] = self._stored.get(each, _NEVER)[1]
         return stored
-
-
-def _requester(kind: type[Request[Any]], caller: Caller) -> Requester:
-    return Requester(str(caller.principal), caller.host, _LISTENER, Origin.HTTP, kind.NAME)
 
 
 def _live_brokers(image: Image, protocol: int) -> dict[int, Address]:

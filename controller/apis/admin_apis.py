@@ -8,10 +8,13 @@ from typing import Any, Final
 
 from controller.apis import cluster, configs, quorum, reassignments, security, topics
 from controller.apis.request import KafkaRequest, refuse
+from controller.audited_actions import wanted
 from controller.service import Service
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import RequestRefused
 from quorum.protocol.refusals import error_fields
+from quorum.transport.audit_log import ACTIONS_MAX
+from statemachine.commands import Command
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,13 @@ class AdminApi:
     """True if "nobody leads" is an answer, once that is more than a short election."""
     is_local: Callable[[KafkaRequest], bool] = lambda request: False
     """Returns True for a request about this node alone."""
+
+    command: Callable[[Any, int | None], Command] | None = None
+    """Returns the command of a message, or of its first parts, if what is refused has a detail."""
+
+    def wanted(self, message: Any, resource: str) -> str:
+        """Return what a request wants of a resource, for a line about its refusal."""
+        return "" if self.command is None else wanted(self.command(message, ACTIONS_MAX), resource)
 
     def answers_here(self, request: KafkaRequest) -> bool:
         """Return True if a node that is not the active controller answers by itself."""
@@ -46,7 +56,7 @@ async def carry_out_capability(request: KafkaRequest, service: Service) -> Any:
             service,
             message.name,
             message.body,
-            access=service.authorization.access(request.requester),
+            requester=request.requester,
             principal=request.principal,
             client_id=request.client_id or "",
             stale=message.stale,
@@ -76,14 +86,16 @@ APIS: Final[Mapping[int, AdminApi]] = MappingProxyType(
             configs.alter_configs, is_local=configs.is_about_loggers
         ),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: AdminApi(configs.describe_client_quotas, reads=True),
-        ApiKey.ALTER_CLIENT_QUOTAS: AdminApi(configs.alter_quotas),
+        ApiKey.ALTER_CLIENT_QUOTAS: AdminApi(configs.alter_quotas, command=configs.quota_changes),
         ApiKey.DESCRIBE_ACLS: AdminApi(security.describe_acls, reads=True),
-        ApiKey.CREATE_ACLS: AdminApi(security.create_acls),
-        ApiKey.DELETE_ACLS: AdminApi(security.delete_acls),
+        ApiKey.CREATE_ACLS: AdminApi(security.create_acls, command=security.acls_to_create),
+        ApiKey.DELETE_ACLS: AdminApi(security.delete_acls, command=security.acls_to_delete),
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: AdminApi(
             security.describe_scram_credentials, reads=True
         ),
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: AdminApi(security.alter_scram_credentials),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: AdminApi(
+            security.alter_scram_credentials, command=security.scram_changes
+        ),
         ApiKey.CREATE_DELEGATION_TOKEN: AdminApi(security.create_token),
         ApiKey.RENEW_DELEGATION_TOKEN: AdminApi(security.renew_token),
         ApiKey.EXPIRE_DELEGATION_TOKEN: AdminApi(security.expire_token),

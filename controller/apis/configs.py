@@ -4,8 +4,9 @@ IncrementalAlterConfigs (44), AlterConfigs (33), DescribeConfigs (32), AlterClie
 DescribeClientQuotas (48, KIP-546), UpdateFeatures (57, KIP-584).
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from msgspec import convert
@@ -20,11 +21,12 @@ from controller.apis.request import (
     outcome,
     refuse,
 )
+from controller.audited_actions import wanted
 from controller.service import AsOf, Service
 from quorum import log_levels
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.long_array import encode_items
-from quorum.transport.audit_log import Action
+from quorum.transport.audit_log import ACTIONS_MAX, Action
 from statemachine.commands import (
     AlterClientQuotas,
     ClientQuotasAltered,
@@ -84,7 +86,8 @@ def _altered_loggers(request: KafkaRequest, service: Service, asked: Any) -> Con
 async def alter_configs(request: KafkaRequest, service: Service) -> Any:
     """Change single configurations of resources, or replace all of each one (AlterConfigs)."""
     replaces = request.api_key == ApiKey.ALTER_CONFIGS
-    access, asked = access_of(request, service), request.message.resources
+    asked = request.message.resources
+    access = access_of(request, service, partial(_wanted, asked))
     kept: dict[tuple[int, str], ConfigAltered] = {}
     for resource_type, resource_name in {
         (each.resource_type, each.resource_name): None for each in asked
@@ -133,6 +136,26 @@ async def alter_configs(request: KafkaRequest, service: Service) -> Any:
     return request.respond(responses=map(outcome, results))
 
 
+def _wanted(resources: Sequence[Any], resource: str) -> str:
+    """Return the names of the configurations of a resource that a refused request changes."""
+    changes = (
+        ConfigChange(
+            resource_type=each.resource_type,
+            resource_name=each.resource_name,
+            ops=tuple([ConfigOp(name=op.name, operation=0) for op in each.configs[:ACTIONS_MAX]]),
+        )
+        for each in resources
+        if resource == _guarded(each)
+    )
+    return wanted(IncrementalAlterConfigs(changes=tuple(islice(changes, ACTIONS_MAX))), resource)
+
+
+def _guarded(asked: Any) -> str:
+    """Return the resource that the right on these configurations is needed on."""
+    right, name = config_right(asked.resource_type, asked.resource_name, alters=True)
+    return right.resource(name)
+
+
 async def describe_configs(request: KafkaRequest, service: Service) -> Any:
     """Describe configurations from the log; only a broker knows its own file."""
     access = access_of(request, service)
@@ -148,17 +171,22 @@ async def describe_configs(request: KafkaRequest, service: Service) -> Any:
     return await answer_in_slices(request, service, read, encoded)
 
 
-async def alter_quotas(request: KafkaRequest, service: Service) -> Any:
-    command = AlterClientQuotas(
+def quota_changes(message: Any, parts_max: int | None = None) -> AlterClientQuotas:
+    """Return the command of an AlterClientQuotas request, or of its first parts."""
+    return AlterClientQuotas(
         changes=tuple(
             QuotaChange(
                 entity=_entity(entry),
                 ops=convert(entry.ops, tuple[QuotaOp, ...], from_attributes=True),
             )
-            for entry in request.message.entries
+            for entry in message.entries[:parts_max]
         ),
-        validate_only=request.message.validate_only,
+        validate_only=message.validate_only,
     )
+
+
+async def alter_quotas(request: KafkaRequest, service: Service) -> Any:
+    command = quota_changes(request.message)
     answer = await service.carry_out(command, ClientQuotasAltered, who=str(request.principal))
     return request.respond(
         entries=[outcome(each, **_entity_fields(each.entity)) for each in answer.entities]

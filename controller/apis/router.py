@@ -10,7 +10,10 @@ import itertools
 import logging
 import random
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from controller.apis.admin_apis import APIS, AdminApi
 from controller.apis.request import TIMEOUT_MS_MAX, KafkaRequest, refuse
@@ -130,7 +133,7 @@ class Router:
     async def answer_here(self, request: KafkaRequest) -> Any:
         """Return this node's response; raises `NotActive`."""
         api = APIS[request.api_key]
-        requester = request.requester
+        requester = replace(request.requester, detail=partial(api.wanted, request.message))
         token = REQUESTER.set(requester)
         try:
             refusal = self._service.refusal(request.api_key, requester)

@@ -76,8 +76,9 @@ def _error_fields(refusal: Refusal | None, **values: Any) -> dict[str, Any]:
 # --- ACLs ----------------------------------------------------------------------------------------
 
 
-async def create_acls(request: KafkaRequest, service: Service) -> Any:
-    command = CreateAcls(
+def acls_to_create(message: Any, parts_max: int | None = None) -> CreateAcls:
+    """Return the command of a CreateAcls request, or of its first parts."""
+    return CreateAcls(
         creations=tuple(
             AclCreation(
                 id=new_id(),
@@ -89,15 +90,24 @@ async def create_acls(request: KafkaRequest, service: Service) -> Any:
                 operation=each.operation,
                 permission_type=each.permission_type,
             )
-            for each in request.message.creations
+            for each in message.creations[:parts_max]
         )
     )
+
+
+async def create_acls(request: KafkaRequest, service: Service) -> Any:
+    command = acls_to_create(request.message)
     answer = await service.carry_out(command, AclsCreated, who=str(request.principal))
     return request.respond(results=map(outcome, answer.results))
 
 
+def acls_to_delete(message: Any, parts_max: int | None = None) -> DeleteAcls:
+    """Return the command of a DeleteAcls request, or of its first parts."""
+    return DeleteAcls(filters=tuple(map(_filter, message.filters[:parts_max])))
+
+
 async def delete_acls(request: KafkaRequest, service: Service) -> Any:
-    command = DeleteAcls(filters=tuple(map(_filter, request.message.filters)))
+    command = acls_to_delete(request.message)
     answer = await service.carry_out(command, AclsDeleted, who=str(request.principal))
 
     def respond() -> bytes:
@@ -144,15 +154,20 @@ _MECHANISMS: Final = {each.number: each for each in ScramMechanism}
 _NO_KEYS: Final = ScramCredential(b"", b"", b"", 0)
 
 
-async def alter_scram_credentials(request: KafkaRequest, service: Service) -> Any:
-    """Delete and set SCRAM credentials (AlterUserScramCredentials)."""
-    command = AlterUserScramCredentials(
+def scram_changes(message: Any, parts_max: int | None = None) -> AlterUserScramCredentials:
+    """Return the command of an AlterUserScramCredentials request, or of its first parts."""
+    return AlterUserScramCredentials(
         deletions=tuple(
             RemoveUserScramCredential(name=each.name, mechanism=each.mechanism)
-            for each in request.message.deletions
+            for each in message.deletions[:parts_max]
         ),
-        upsertions=tuple(map(_credential, request.message.upsertions)),
+        upsertions=tuple(map(_credential, message.upsertions[:parts_max])),
     )
+
+
+async def alter_scram_credentials(request: KafkaRequest, service: Service) -> Any:
+    """Delete and set SCRAM credentials (AlterUserScramCredentials)."""
+    command = scram_changes(request.message)
     answer = await service.carry_out(command, ScramCredentialsAltered, who=str(request.principal))
     return request.respond(results=map(outcome, answer.users))
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, Self
 import msgspec
 
 from quorum.protocol.apis import api_name
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Origin
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.refusal_log import Repetitions
@@ -42,6 +43,8 @@ class Requester(msgspec.Struct, frozen=True):
     """None for the node itself."""
     request: str = ""
     """The name of the request."""
+    detail: Callable[[str], str] | None = None
+    """Returns what the request wants of a resource, for a line about its refusal."""
 
 
 def requester_of(inbound: InboundRequest) -> Requester:
@@ -159,8 +162,20 @@ class AuditLog:
         key = (requester.principal, requester.host, requester.request, str(right))
         line = self._repetitions.line(key)
         if line is not None:
-            action, outcome = Action.of(right, name), right.error.name
+            wanted = requester.detail
+            detail = "" if wanted is None else wanted(right.resource(name))
+            action, outcome = Action.of(right, name, detail), right.error.name
             self._write(requester, [action], outcome, decision.reason, None, repeated=line.repeated)
+
+    def unauthenticated(self, requester: Requester, reason: str) -> None:
+        """Note that a request is refused because nobody has authenticated.
+
+        An address gets one line in `QUIET_MS`, whatever it asks for.
+        """
+        line = self._repetitions.line(requester.host)
+        if line is not None:
+            error = ErrorCode.SASL_AUTHENTICATION_FAILED.name
+            self._write(requester, [], error, reason, None, repeated=line.repeated)
 
     def _write(
         self,

@@ -139,6 +139,40 @@ async def test_a_request_needs_the_right_that_kafkas_own_request_needs(
     assert allowed.status < 300 or (path == "/v1/users/admin" and allowed.status == 404)
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "detail"),
+    [
+        ("PUT", "/v1/users/eve", {"password": "swordfish"}, "User:eve set SCRAM-SHA-512"),
+        ("DELETE", "/v1/users/eve", None, "User:eve remove SCRAM-SHA-512"),
+        (
+            *("POST", "/v1/acls", {"acls": [AN_ACL]}),
+            "Topic:t ALLOW READ to User:ann from *, pattern LITERAL",
+        ),
+        (
+            *("DELETE", "/v1/acls?host=h", None),
+            "Any:any ANY ANY to any from h, pattern ANY",
+        ),
+        ("PATCH", "/v1/quotas", NO_QUOTA, "user ann: producer_byte_rate"),
+        ("PATCH", "/v1/brokers/101/configs", NO_CONFIG, "broker 101: log.cleaner.threads"),
+        ("PATCH", "/v1/topics/t/configs", {"set": {"retention.ms": "7"}}, "retention.ms"),
+    ],
+)
+async def test_a_refusal_names_what_was_wanted(
+    one_node: tuple[Node, Http],
+    caplog: pytest.LogCaptureFixture,
+    method: str,
+    path: str,
+    body: Any,
+    detail: str,
+) -> None:
+    caplog.set_level(logging.INFO, logger="audit")
+    _, http = one_node
+    assert (await http._send(method, path, json=body)).status == 403
+    (line,) = [json.loads(each) for each in caplog.messages if '"door":"http"' in each]
+    assert [each["detail"] for each in line["actions"]] == [detail]
+    assert "swordfish" not in caplog.text
+
+
 TWICE = plan(("a", 0, [101]), ("a", 0, [101]))
 WRONG = [
     ("PATCH", "/v1/quotas", {"entity": {"user": "ann"}}, "ALTER_CONFIGS CLUSTER", "set or delete"),

@@ -1,6 +1,7 @@
 """Bearer tokens: who has none is told nothing, and a role limits what a token may do."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -100,6 +101,61 @@ async def test_a_role_limits_what_a_token_may_do(tmp_path: Path) -> None:
                 assert paused.data["kafka_error"] == "CLUSTER_AUTHORIZATION_FAILED"
             else:
                 assert (await asked(http, "POST", RESUME, secret)).status == 200
+
+
+async def test_a_refusal_by_the_role_is_in_the_audit_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="audit")
+    path = tmp_path / "tokens"
+    secrets = tokens_of_all_roles(path)
+    body = b'{"password": "swordfish"}'
+    async with a_controller(tmp_path) as node, listening(node, tokens=TokenFile(path)) as http:
+        for _ in range(20):
+            denied = await asked(http, "POST", "/v1/reassignments/7:pause", secrets[Role.VIEWER])
+            assert denied.status == 403
+        denied = await asked(http, "PUT", "/v1/users/bob", secrets[Role.OPERATOR], body)
+        assert denied.status == 403
+    paused, user = map(json.loads, caplog.messages)
+    assert user.pop("time")
+    assert user == {
+        "principal": "User:operator",
+        "host": "127.0.0.1",
+        "listener": "http",
+        "door": "http",
+        "request": "users.set",
+        "actions": [
+            {
+                "operation": "ALTER",
+                "resource": "Cluster:kafka-cluster",
+                "detail": "User:bob set SCRAM-SHA-512",
+            }
+        ],
+        "outcome": "CLUSTER_AUTHORIZATION_FAILED",
+        "offset": None,
+        "reason": "token a-operator has the role operator, and needs admin",
+    }
+    assert (paused["principal"], paused["request"]) == ("User:viewer", "moves.pause")
+
+
+async def test_requests_without_a_token_leave_one_line_for_an_address(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="audit")
+    path = tmp_path / "tokens"
+    create(path, "ci", Role.ADMIN, "User:ci")
+    async with a_controller(tmp_path) as node, listening(node, tokens=TokenFile(path)) as http:
+        for number in range(50):
+            answer = await http.ask("POST", f"/v1/reassignments/{number}:pause" + "x" * 1_000)
+            assert answer.status == 401
+    (line,) = map(json.loads, caplog.messages)
+    assert (line["principal"], line["host"], line["door"]) == (
+        *("User:ANONYMOUS", "127.0.0.1", "http"),
+    )
+    assert line["request"].startswith("POST /v1/reassignments/0:pausex")
+    assert len(line["request"]) < 100
+    assert (line["outcome"], line["offset"]) == ("SASL_AUTHENTICATION_FAILED", None)
+    assert line["reason"] == "this node takes a bearer token"
 
 
 async def test_the_principal_of_a_token_reaches_the_active_controller(

@@ -403,6 +403,7 @@ def test_a_folder_is_held_while_the_operator_reads(
         others.append(command("recover", source, *YES).stderr)
         return CLUSTER_ID
 
+    monkeypatch.setattr("admin.cli.recover.piped_answer", lambda _: None)
     monkeypatch.setattr(click, "prompt", prompt)
     result = command("recover", source)
     assert result.exit_code == 0, result.stderr

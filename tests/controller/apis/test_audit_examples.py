@@ -11,6 +11,7 @@ import pytest
 
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.principal import KafkaPrincipal
+from quorum.transport.audit_log import CHARACTERS_MAX
 from statemachine.security.authorization import AuthorizerConfig
 from tests.controller.apis import samples
 from tests.support.broker_requests import registration
@@ -19,6 +20,7 @@ from tests.support.kafka_client import Form, kafka_client
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "security.md"
 ENVELOPE: Final = Form(ApiKey.ENVELOPE, 0)
+CLUSTER: Final = "Cluster:kafka-cluster"
 ADMIN, ANN = KafkaPrincipal("User", "admin"), KafkaPrincipal("User", "ann")
 DIFFERENT: Final[Mapping[str, Any]] = MappingProxyType(
     {"time": "", "host": "", "listener": "", "offset": 0}
@@ -36,6 +38,46 @@ def examples() -> Iterator[dict[str, Any]]:
 def same(line: dict[str, Any]) -> list[tuple[str, Any]]:
     """The fields in their order, without those that differ each time; null stays null."""
     return [(k, DIFFERENT.get(k, v) if v is not None else None) for k, v in line.items()]
+
+
+async def test_a_refusal_names_what_was_wanted_without_secrets(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="audit")
+    rights = AuthorizerConfig(super_users=frozenset({"User:ANONYMOUS"}))
+    scram, acls = Form(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0), Form(ApiKey.CREATE_ACLS, 3)
+    filters, quotas = Form(ApiKey.DELETE_ACLS, 3), Form(ApiKey.ALTER_CLIENT_QUOTAS, 1)
+    configs = Form(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1)
+    secret: dict[str, str | None] = {"ssl.key.password": "swordfish"}
+    topic: dict[str, str | None] = {"retention.ms": "swordfish"}
+    requests = (
+        (scram, samples.alter_scram(scram, *({"name": f"eve{each}"} for each in range(1_000)))),
+        (scram, samples.alter_scram(scram, {"name": "eve"}, deletions=(("bob", 2),))),
+        (acls, samples.create_acls(acls, {"principal": "User:eve"})),
+        (filters, samples.delete_acls(filters)),
+        (configs, samples.alter_configs(configs, (4, "101", secret), (2, "orders", topic))),
+        (quotas, samples.alter_quotas(quotas, ({"user": "eve"}, {"producer_byte_rate": 1.0}))),
+    )
+    async with (
+        a_controller(tmp_path, authorizer=rights) as node,
+        kafka_client(node.address) as client,
+    ):
+        for number, (form, payload) in enumerate(requests):
+            who = KafkaPrincipal("User", f"nobody{number}")
+            await client.send_bytes(ENVELOPE, samples.wrapped(form, payload, who))
+    assert "swordfish" not in caplog.text
+    lines = [json.loads(each.message) for each in caplog.records if each.name == "audit"]
+    (many, *found) = [action for each in lines for action in each["actions"]]
+    assert many["detail"].startswith("User:eve0 set SCRAM-SHA-256; User:eve1 set")
+    assert len(many["detail"]) == CHARACTERS_MAX + len("...")
+    assert [(each["resource"], each["detail"]) for each in found] == [
+        (CLUSTER, "User:bob remove SCRAM-SHA-512; User:eve set SCRAM-SHA-256"),
+        (CLUSTER, "Topic:t ALLOW READ to User:eve from *, pattern LITERAL"),
+        (CLUSTER, "Any:unknown ANY ANY to any from any, pattern ANY"),
+        (CLUSTER, "broker 101: ssl.key.password"),
+        ("Topic:orders", "retention.ms"),
+        (CLUSTER, "user eve: producer_byte_rate"),
+    ]
 
 
 async def test_the_examples_are_what_is_written(
