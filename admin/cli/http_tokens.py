@@ -35,7 +35,11 @@ def command() -> None:
     "--principal", help="The principal in the audit log and for ACLs.  [default: User:NAME]"
 )
 def create(name: str, role: str, file: Path, principal: str | None) -> None:
-    """Create a token, print it once, and append its hash to a file."""
+    """Create a token, print it once, and append its hash to a file.
+
+    Where the nodes have an authorizer, the principal needs ACLs as well: DESCRIBE on the cluster to
+    read, ALTER to change.
+    """
     from admin.capabilities.needs import Role
     from admin.http import tokens
 
@@ -43,5 +47,10 @@ def create(name: str, role: str, file: Path, principal: str | None) -> None:
         secret = tokens.create(file, name, Role(role), principal or f"User:{name}")
     except tokens.InvalidTokens as error:
         raise BadInput(str(error)) from None
+    whom = principal or f"User:{name}"
     say(f"The token {name} is valid for nodes with this {file}; it cannot be shown again:")
     write(secret)
+    say(
+        f"With an authorizer (authorizer.class.name), {whom} needs ACLs as well: acls add "
+        f"--allow-principal {whom} --operation describe --cluster, and alter to change"
+    )

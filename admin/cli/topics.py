@@ -112,7 +112,7 @@ async def list_(
             known = known._replace(value=moving)
         found = await chosen.apply(client, known.value)
     shown = known._replace(value={name: known.value[name] for name in found})
-    none = _none(chosen, named=bool(topics or named))
+    none = none_found(target, chosen, named=bool(topics or named))
     show(shown, output, lambda topics: "\n".join(sorted(topics.value)), listed_data, none=none)
     check_found(known.value, (*topics, *named))
 
@@ -143,16 +143,22 @@ async def describe(
         shown = known._replace(value=await chosen.apply(client, moving))
     # As Kafka's script: lines of topics would count partitions that are not shown.
     table = described if chosen.is_empty else partitions_described
-    none = _none(chosen, named=bool(topics or named))
+    none = none_found(target, chosen, named=bool(topics or named))
     show(shown, output, table, topics_data, none=none)
     check_found(known.value, (*topics, *named))
 
 
-def _none(chosen: PartitionFilter, *, named: bool) -> str:
+def none_found(target: Target, chosen: PartitionFilter, *, named: bool) -> str:
     """The sentence about an empty list; names that no topic has are an error of their own."""
     if not chosen.is_empty:
         return "No topics have such partitions."
-    return "" if named else "There are no topics."
+    if named:
+        return ""
+    who = None if target.command_config is None else target.command_config.security.principal
+    if who in (None, "User:ANONYMOUS"):
+        return "There are no topics."
+    # A node with an authorizer leaves out the topics that a client may not describe.
+    return f"There are no topics that {who} may describe."
 
 
 @command.command("alter")

@@ -7,6 +7,9 @@ from click.testing import CliRunner
 from confluent_kafka import KafkaError
 
 from admin.cli.main import group
+from admin.cli.options import Target
+from admin.cli.topic_filters import PartitionFilter
+from admin.cli.topics import none_found
 from admin.client.command_config import load_client_config
 from admin.client.librdkafka import reason_of
 
@@ -66,6 +69,22 @@ def test_settings_of_kafka_that_do_not_count_here_are_passed_over(tmp_path: Path
     names = ("acks", "sasl.oauthbearer.scope.claim.name", "ssl.provider", "ssl.truststore.password")
     path.write_text("".join(f"{name}=x\n" for name in names))
     assert load_client_config(path).librdkafka == {}
+
+
+def test_an_empty_list_of_topics_is_that_of_whoever_has_authenticated(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+
+    def none(text: str) -> str:
+        path.write_text(text)
+        target = Target(None, None, 1_000, load_client_config(path))
+        return none_found(target, PartitionFilter(), named=False)
+
+    assert none("") == "There are no topics."
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    plain = f'sasl.jaas.config={login} username="ann" password="p";'
+    sasl = f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n{plain}"
+    assert none(sasl) == "There are no topics that User:ann may describe."
+    assert none_found(Target(None, None, 1_000), PartitionFilter(), named=False) == none("")
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ def test_the_command_prints_a_token_once_and_keeps_its_hash(tmp_path: Path) -> N
     secret = done.stdout.strip()
     assert len(secret) > 40
     assert secret not in done.stderr
+    assert "With an authorizer (authorizer.class.name), User:ci needs ACLs as well" in done.stderr
     (line,) = path.read_text().splitlines()
     assert json.loads(line) == {
         "name": "ci",
