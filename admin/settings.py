@@ -476,9 +476,9 @@ _ROWS: Final = (
     Setting(
         "sasl.oauthbearer.token.endpoint.url",
         kinds.TEXT,
-        "Where this node gets its own token for OAUTHBEARER: `file:///path`, or the `https://` or "
-        "`http://` address of a token endpoint, which gets `clientId` and `clientSecret` of "
-        "sasl.jaas.config.",
+        "Where a node that connects, or a client (`--command-config`), gets its token for "
+        "OAUTHBEARER: `file:///path`, or the `https://` or `http://` address of a token endpoint, "
+        "which gets `clientId` and `clientSecret` of sasl.jaas.config.",
         per_listener=True,
     ),
     # --- the quorum --------------------------------------------------------------------------
