@@ -214,7 +214,7 @@ class CreateAcls(Request[CreatedAcls], frozen=True, kw_only=True):
         faults = ((number, each.fault()) for number, each in enumerate(self.acls))
         return next((f"acls[{number}]: {fault}" for number, fault in faults if fault), None)
 
-    def command(self) -> CreateCommand:
+    def command(self, who: str = "") -> CreateCommand:
         return CreateCommand(creations=tuple(map(_creation, self.acls)))
 
     async def answer(self, context: Context) -> CreatedAcls:
@@ -254,7 +254,7 @@ class DeleteAcls(_FiltersAcls[DeletedAcls], frozen=True, kw_only=True):
             return "everything is every ACL; omit the filter"
         return "no ACL is named; give a filter, or everything=true"
 
-    def command(self) -> DeleteCommand:
+    def command(self, who: str = "") -> DeleteCommand:
         return DeleteCommand(filters=(self.filter,), dry_run=self.dry_run)
 
     async def answer(self, context: Context) -> DeletedAcls:

@@ -193,7 +193,7 @@ class AlterConfigs(Request[A_co], frozen=True, kw_only=True):
         """The resource whose configurations are changed."""
         raise NotImplementedError
 
-    def command(self) -> IncrementalAlterConfigs:
+    def command(self, who: str = "") -> IncrementalAlterConfigs:
         kind, name = self.resource()
         change = ConfigChange(resource_type=kind, resource_name=name, ops=self._ops())
         return IncrementalAlterConfigs(changes=(change,), validate_only=self.dry_run)

@@ -478,10 +478,12 @@ class PauseMoves(_NamesMoves, frozen=True, kw_only=True):
     )
     FAILING = "{0.named} cannot be paused"
 
+    def command(self, who: str = "") -> PauseCommand:
+        return PauseCommand(moves=self.all_or_moves, who=who, after_step=self.after_step)
+
     async def answer(self, context: Context) -> MovesChanged:
         named = self.all_or_moves
-        command = PauseCommand(moves=named, who=context.who, after_step=self.after_step)
-        done = await _change(self, context, command)
+        done = await _change(self, context, self.command(context.who))
         if self.after_step:
             return done
         found = await context.read_long(lambda image: running_copies(image, named))
@@ -506,9 +508,11 @@ class ResumeMoves(_NamesMoves, frozen=True, kw_only=True):
     )
     FAILING = "{0.named} cannot be resumed"
 
+    def command(self, who: str = "") -> PauseCommand:
+        return PauseCommand(moves=self.all_or_moves, who=who, paused=False)
+
     async def answer(self, context: Context) -> MovesChanged:
-        command = PauseCommand(moves=self.all_or_moves, who=context.who, paused=False)
-        return await _change(self, context, command)
+        return await _change(self, context, self.command(context.who))
 
 
 class CancelMoves(_NamesMoves, frozen=True, kw_only=True):
@@ -544,15 +548,17 @@ class CancelMoves(_NamesMoves, frozen=True, kw_only=True):
             return "the reassignments of these topics and partitions cannot be cancelled"
         return f"{self.named} cannot be cancelled"
 
-    async def answer(self, context: Context) -> MovesChanged:
-        command = CancelCommand(
+    def command(self, who: str = "") -> CancelCommand:
+        return CancelCommand(
             partitions=tuple((each.topic, each.partition) for each in self.partitions),
             topics=self.topics,
             moves=self.moves,
             everything=self.everything,
             dry_run=self.dry_run,
         )
-        return await _change(self, context, command)
+
+    async def answer(self, context: Context) -> MovesChanged:
+        return await _change(self, context, self.command(context.who))
 
 
 class RollBackMove(_ChangeMoves, frozen=True, kw_only=True):
@@ -566,9 +572,11 @@ class RollBackMove(_ChangeMoves, frozen=True, kw_only=True):
     ROUTES = (Route("POST", f"{BASE}/{{id}}:rollback", id="move_id", query=("dry_run",)),)
     FAILING = "move {0.move_id} cannot be rolled back"
 
+    def command(self, who: str = "") -> RollBackCommand:
+        return RollBackCommand(move_id=self.move_id, who=who, dry_run=self.dry_run)
+
     async def answer(self, context: Context) -> MovesChanged:
-        command = RollBackCommand(move_id=self.move_id, who=context.who, dry_run=self.dry_run)
-        return await _change(self, context, command)
+        return await _change(self, context, self.command(context.who))
 
 
 class AlterMove(_ChangeMoves, frozen=True, kw_only=True):
@@ -583,14 +591,16 @@ class AlterMove(_ChangeMoves, frozen=True, kw_only=True):
     ROUTES = (Route("PATCH", f"{BASE}/{{id}}", id="move_id"),)
     FAILING = "move {0.move_id} cannot be altered"
 
-    async def answer(self, context: Context) -> MovesChanged:
+    def command(self, who: str = "") -> AlterCommand:
         priority, throttle = self.priority, self.throttle_bytes_per_s
-        command = AlterCommand(
+        return AlterCommand(
             move_id=self.move_id,
             priority=None if priority is UNSET else priority,
             throttle_bytes_per_s=None if throttle is UNSET else throttle,
         )
-        return await _change(self, context, command)
+
+    async def answer(self, context: Context) -> MovesChanged:
+        return await _change(self, context, self.command(context.who))
 
     def contradiction(self) -> str | None:
         if self.priority is UNSET and self.throttle_bytes_per_s is UNSET:

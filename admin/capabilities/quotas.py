@@ -156,7 +156,7 @@ class AlterQuotas(Request[ChangedQuotas], frozen=True, kw_only=True):
         both = sorted({*self.delete} & {*self.set})
         return f"{both[0]} is set and deleted; name it once" if both else None
 
-    def command(self) -> AlterClientQuotas:
+    def command(self, who: str = "") -> AlterClientQuotas:
         ops = (
             *(QuotaOp(key=name, value=value) for name, value in self.set.items()),
             *(QuotaOp(key=name, remove=True) for name in self.delete),

@@ -161,8 +161,9 @@ class Request(
         """True if a stale answer may be asked for."""
         return cls.STALE and not cls.CHANGES
 
-    def command(self) -> "commands.Command | None":
-        """Return the command that changes who may do what, or configurations; None for others."""
+    def command(self, who: str = "") -> "commands.Command | None":
+        """Return the command of the principal `who` for this request; None if it has none, or
+        one that takes more than the request."""
         return None
 
     def wanted(self, resource: str) -> str:

@@ -151,7 +151,7 @@ class SetUser(Request[ChangedUser], frozen=True, kw_only=True):
         salted = salted_password(mechanism, self.password, salt, self.iterations)
         return replace(self, password="", salt=salt, salted_password=salted)
 
-    def command(self) -> AlterUserScramCredentials:
+    def command(self, who: str = "") -> AlterUserScramCredentials:
         number = MECHANISMS[self.mechanism].number
         credential = credential_of(
             self.name, number, self.salted_password, self.salt, self.iterations
@@ -182,7 +182,7 @@ class DeleteUser(Request[ChangedUser], frozen=True, kw_only=True):
     def failing(self) -> str:
         return f"user {self.name} cannot be deleted"
 
-    def command(self) -> AlterUserScramCredentials:
+    def command(self, who: str = "") -> AlterUserScramCredentials:
         number = MECHANISMS[self.mechanism].number
         deletion = RemoveUserScramCredential(name=self.name, mechanism=number)
         return AlterUserScramCredentials(deletions=(deletion,))

@@ -176,8 +176,8 @@ def quota_changes(message: Any, parts_max: int | None = None) -> AlterClientQuot
     return AlterClientQuotas(
         changes=tuple(
             QuotaChange(
-                entity=_entity(entry),
-                ops=convert(entry.ops, tuple[QuotaOp, ...], from_attributes=True),
+                entity=_entity(entry, parts_max),
+                ops=convert(entry.ops[:parts_max], tuple[QuotaOp, ...], from_attributes=True),
             )
             for entry in message.entries[:parts_max]
         ),
@@ -193,8 +193,11 @@ async def alter_quotas(request: KafkaRequest, service: Service) -> Any:
     )
 
 
-def _entity(entry: Any) -> tuple[QuotaEntity, ...]:
-    return tuple(QuotaEntity(type=each.entity_type, name=each.entity_name) for each in entry.entity)
+def _entity(entry: Any, parts_max: int | None) -> tuple[QuotaEntity, ...]:
+    return tuple(
+        QuotaEntity(type=each.entity_type, name=each.entity_name)
+        for each in entry.entity[:parts_max]
+    )
 
 
 def _entity_fields(entity: tuple[QuotaEntity, ...]) -> dict[str, Any]:

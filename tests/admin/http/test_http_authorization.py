@@ -14,6 +14,8 @@ from admin.capabilities.moves import CancelMoves, ResumeMoves
 from admin.capabilities.users import ListUsers, SetUser
 from admin.client.admin_client import AdminClient
 from admin.faults import Refused
+from quorum.clocks import wall_ms
+from quorum.transport.refusal_log import Repetitions
 from statemachine.image.image import Image
 from statemachine.limits import METADATA_VERSION_MAX
 from statemachine.security.authorization import Authorization, AuthorizerConfig
@@ -65,14 +67,11 @@ async def test_the_right_of_the_capability_is_needed(
         assert (await http.post("/v1/reassignments:pause")).status == 200
     lines = [json.loads(each) for each in caplog.messages if '"door":"http"' in each]
     missing = "CLUSTER_AUTHORIZATION_FAILED"
+    pause = {"operation": "ALTER", "resource": CLUSTER, "detail": "pause all moves"}
     assert [(each["request"], each["actions"][0], each["outcome"]) for each in lines] == [
         ("brokers.list", {"operation": "DESCRIBE", "resource": CLUSTER}, missing),
-        ("moves.pause", {"operation": "ALTER", "resource": CLUSTER}, missing),
-        (
-            "moves.pause",
-            {"operation": "ALTER", "resource": CLUSTER, "detail": "pause all moves"},
-            "NONE",
-        ),
+        ("moves.pause", pause, missing),
+        ("moves.pause", pause, "NONE"),
     ]
     assert {each["host"] for each in lines} == {"127.0.0.1"}
     assert lines[-1]["offset"] > 0
@@ -152,6 +151,11 @@ async def test_a_request_needs_the_right_that_kafkas_own_request_needs(
             *("DELETE", "/v1/acls?host=h", None),
             "Any:any ANY ANY to any from h, pattern ANY",
         ),
+        ("POST", "/v1/reassignments/7:pause", None, "pause move 7"),
+        ("POST", "/v1/reassignments/7:resume", None, "resume move 7"),
+        ("POST", "/v1/reassignments:cancel", {"topics": ["t"]}, "Topic:t cancel"),
+        ("POST", "/v1/reassignments/7:rollback", None, "roll back move 7"),
+        ("PATCH", "/v1/reassignments/7", {"priority": 1}, "alter move 7"),
         ("PATCH", "/v1/quotas", NO_QUOTA, "user ann: producer_byte_rate"),
         ("PATCH", "/v1/brokers/101/configs", NO_CONFIG, "broker 101: log.cleaner.threads"),
         ("PATCH", "/v1/topics/t/configs", {"set": {"retention.ms": "7"}}, "retention.ms"),
@@ -232,6 +236,24 @@ async def test_a_long_body_is_not_read_of_whoever_lacks_the_right(
     async with listening(node) as http, http.connected() as connection:
         connection.write("POST", path, **long)
         assert (await connection.response()).status == 403
+
+
+async def test_no_command_is_built_of_a_long_request_that_is_refused(
+    one_node: tuple[Node, Http],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level(logging.INFO, logger="audit")
+    node, _ = one_node
+    async with AdminClient([node.address], is_controller=True) as client:
+        for count in (1, 10_000):
+            with pytest.raises(Refused, match="User:ANONYMOUS needs"):
+                await client.ask(CancelMoves(topics=("topic",) * count))
+            # Another refusal of the same kind would only be counted.
+            monkeypatch.setattr(node.service.audit_log, "_repetitions", Repetitions(wall_ms))
+    short, long = [json.loads(each)["actions"] for each in caplog.messages if "cancel" in each]
+    assert short[0]["detail"] == "Topic:topic cancel"
+    assert "detail" not in long[0]
 
 
 async def test_the_right_comes_first_on_the_private_request_too(
