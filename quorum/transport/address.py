@@ -7,10 +7,12 @@ import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from quorum.core.limits import PORT_MAX
+from quorum.transport.security.handshake_alert import sending_alert
 
 _BRACKETED: Final = re.compile(r"\[([^\[\]]*)\](?::(.*))?")
 
@@ -141,7 +143,8 @@ async def dial(
         }
     for host in await look_up(address.host):
         try:
-            await loop.create_connection(make, host, address.port, **how)
+            async with nullcontext() if tls is None else sending_alert():
+                await loop.create_connection(make, host, address.port, **how)
         except OSError as error:
             failures.append(error)
         else:

@@ -10,9 +10,8 @@ import os
 import re
 import ssl
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -22,6 +21,7 @@ from quorum.clocks import wall_ms
 from quorum.log_events import LogEvent
 from quorum.protocol.principal import ANONYMOUS, USER, KafkaPrincipal
 from quorum.transport.address import HANDSHAKE_SECONDS_MAX
+from quorum.transport.security.handshake_alert import AlertingObject
 from quorum.transport.security.principal_mapping import Rule, map_subject, subject_of
 from quorum.transport.security.secret import Secret
 from quorum.transport.security.validity import WARNINGS
@@ -126,47 +126,6 @@ class TlsSettings:
         return tuple(each for each in (self.chain, self.key, self.trusted) if each is not None)
 
 
-_on_failure: ContextVar[Callable[[ssl.SSLError], None] | None] = ContextVar(
-    "_on_failure", default=None
-)
-
-
-@contextmanager
-def reporting(on_failure: Callable[[ssl.SSLError], None]) -> Iterator[None]:
-    """Call `on_failure` for a handshake that begins in this block and fails."""
-    token = _on_failure.set(on_failure)
-    try:
-        yield
-    finally:
-        _on_failure.reset(token)
-
-
-class _TalkativeObject(ssl.SSLObject):
-    """The server's side of TLS, which tells its peer why the handshake failed.
-
-    An event loop closes the connection at the failure, and the alert that OpenSSL has written for
-    the peer is lost. So the failure is reported, and the loop is told to wait for the peer: then it
-    sends what there is to send, and the peer ends the connection.
-    """
-
-    _failed = False
-
-    def do_handshake(self) -> None:
-        if self._failed:
-            raise ssl.SSLWantReadError
-        try:
-            super().do_handshake()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise
-        except ssl.SSLError as failure:
-            on_failure = _on_failure.get()
-            if on_failure is None:
-                raise
-            self._failed = True
-            on_failure(failure)
-            raise ssl.SSLWantReadError from None
-
-
 class _Contexts:
     """The context in force, built again when a file of it has changed."""
 
@@ -211,8 +170,8 @@ class _Contexts:
 def _build(settings: TlsSettings, *, is_server: bool) -> ssl.SSLContext:
     protocol = ssl.PROTOCOL_TLS_SERVER if is_server else ssl.PROTOCOL_TLS_CLIENT
     context = ssl.SSLContext(protocol)
+    context.sslobject_class = AlertingObject
     if is_server:
-        context.sslobject_class = _TalkativeObject
         # A resumed session would not show the certificate of the client again.
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
@@ -425,7 +384,8 @@ _ALERTS: Final = {
     "TLSV1_ALERT_UNKNOWN_CA": "it refused our certificate: it does not know the authority",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it refused our certificate: it has expired",
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it refused our certificate",
-    "SSLV3_ALERT_BAD_CERTIFICATE": "it refused our certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "it refused our certificate: it is not valid yet, or not for "
+    "the host that was connected to",
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants a certificate, and none is configured here",
     "SSLV3_ALERT_HANDSHAKE_FAILURE": "it refused the TLS handshake",
 }

@@ -9,7 +9,6 @@ import asyncio
 import errno
 import logging
 import socket
-import ssl
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Final
@@ -23,11 +22,11 @@ from quorum.transport.address import (
     peer_name,
 )
 from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.security.handshake_alert import sending_alert
 from quorum.transport.security.tls import (
     ServerTls,
     TlsUnusable,
     handshake_failure,
-    reporting,
 )
 
 logger = logging.getLogger("security")
@@ -42,8 +41,6 @@ ACCEPTED_AT_ONCE_MAX: Final = 16
 """Connections that one turn of the loop accepts: each handshake costs about a millisecond."""
 FAILURES_KEPT_MAX: Final = 1_024
 """Addresses whose failures are counted; the one that failed longest ago makes room."""
-ALERT_SECONDS_MAX: Final = 0.5
-"""The time that a peer has to read why its handshake failed, before the connection is closed."""
 NO_DESCRIPTOR_SECONDS: Final = 1.0
 """The pause when the process has no file descriptor left."""
 
@@ -196,25 +193,15 @@ class TlsListener:
         return self._process_refusal()
 
     async def _shake_hands(self, accepted: socket.socket, host: str, peer: str) -> None:
-        failures: list[ssl.SSLError] = []
-        ending: list[asyncio.TimerHandle] = []
-        handshake = asyncio.current_task()
-        assert handshake is not None
         # From then on the loop closes the socket.
         has_begun = False
-
-        def failed(failure: ssl.SSLError) -> None:
-            failures.append(failure)
-            # The peer ends the connection when it has read why.
-            ending.append(self._loop.call_later(ALERT_SECONDS_MAX, handshake.cancel))
-
         try:
             is_plaintext = self._make_plaintext is not None and not await _begins_tls(accepted)
             has_begun = True
             if self._make_plaintext is not None and is_plaintext:
                 await self._loop.connect_accepted_socket(self._make_plaintext, accepted)
                 return
-            with reporting(failed):
+            async with sending_alert():
                 await self._loop.connect_accepted_socket(
                     self._make,
                     accepted,
@@ -228,16 +215,9 @@ class TlsListener:
         except OSError as error:
             if not has_begun:
                 accepted.close()
-            self._failed(host, peer, failures[0] if failures else error)
-        except asyncio.CancelledError:
-            if failures:
-                self._failed(host, peer, failures[0])
-            raise
+            self._failed(host, peer, error)
         else:
             self.failures.succeeded(host)
-        finally:
-            for each in ending:
-                each.cancel()
 
     def _failed(self, host: str, peer: str, error: Exception) -> None:
         self.failures.failed(host)

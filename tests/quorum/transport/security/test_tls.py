@@ -174,7 +174,7 @@ def test_a_wrong_certificate_is_refused_and_said_once_on_both_sides(
     assert len([each for each in said if client_says in each]) == 1, said
 
 
-def test_a_client_refuses_a_server_of_another_authority_or_host(
+def test_a_client_refuses_a_wrong_server_and_both_say_why(
     run: Run, authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = authority.files(tmp_path, "server")
@@ -190,11 +190,20 @@ def test_a_client_refuses_a_server_of_another_authority_or_host(
             failure = await refusal(channel)
             assert failure.cause is Cause.UNAUTHENTICATED
             assert "its certificate is refused: unable to get local issuer" in failure.reason
+        assert "it refused our certificate: it does not know the authority" in caplog.text
+        old = authority.files(tmp_path, "old", is_expired=True)
+        async with (
+            secured(ssl_listener(server_tls(old))) as (_, port, _),
+            secure_channel(port, ssl_client(trusting(old.truststore))) as channel,
+        ):
+            assert "has expired" in (await refusal(channel)).reason
+        assert "it refused our certificate: it has expired" in caplog.text
         other = Files(elsewhere, files.truststore)
         async with secured(ssl_listener(server_tls(other))) as (_, port, _):
             async with secure_channel(port, ssl_client(trusting(files.truststore))) as channel:
                 failure = await refusal(channel)
                 assert "IP address mismatch" in failure.reason
+            assert "or not for the host that was connected to" in caplog.text
             relaxed = trusting(files.truststore, verifies_host=False)
             async with secure_channel(port, ssl_client(relaxed)) as channel:
                 assert await echo(channel) == b"hello"
