@@ -48,6 +48,10 @@ class Unauthenticated(Incompatible):
     or it does not use what this client does."""
 
 
+class CertificateRefused(Unauthenticated):
+    """This client refuses the certificate of a node."""
+
+
 def explained(code: int, message: str | None) -> str:
     """An error of the protocol in words: the node's, and Kafka's name for it."""
     return f"{message} ({error_name(code)})" if message else error_name(code)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from admin.client.protocol_probe import answers_without_tls, other_protocol, speaks_tls
-from admin.faults import Incompatible, Unauthenticated
+from admin.faults import CertificateRefused, Incompatible, Unauthenticated
 from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, encode_request_body, request_schema
@@ -30,7 +30,7 @@ from quorum.transport.connection import WANTS_SASL, BodyWriter
 from quorum.transport.outcomes import NOT_SENT, Cause, Failure, Reply, RequestFailed
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity, SecurityProtocol
 from quorum.transport.security.sasl_client import TAKES_NO_SASL
-from quorum.transport.security.tls import ENDED_HANDSHAKE, NO_TLS
+from quorum.transport.security.tls import CERTIFICATE_REFUSED, ENDED_HANDSHAKE, NO_TLS
 from quorum.transport.sweeper import Sweeper
 from quorum.version import VERSION
 
@@ -172,14 +172,7 @@ class Channels:
                         "controller of metaquorum with --bootstrap-controller"
                     ) from None
                 case Failure(Cause.UNAUTHENTICATED, reason):
-                    if reason == TAKES_NO_SASL:
-                        what = "asks for no SASL"
-                        raise self._mismatch(
-                            address, what, SecurityProtocol.SASL_PLAINTEXT
-                        ) from None
-                    if reason.startswith(NO_TLS):
-                        await self._check_protocol(address)
-                    raise Unauthenticated(f"{address}: {reason}") from None
+                    raise await self._unauthenticated(address, reason) from None
                 case Failure(Cause.NOT_SERVED | Cause.UNSENDABLE, reason):
                     raise Incompatible(f"{address}: {reason}") from None
                 case Failure(Cause.REFUSED | Cause.UNREACHABLE, reason):
@@ -195,6 +188,15 @@ class Channels:
                     raise NoResponse(f"{address}: {failure}", may_be_done=may_be_done) from None
         self._understood.add(address)
         return reply
+
+    async def _unauthenticated(self, address: Address, reason: str) -> Unauthenticated:
+        """Return the error of a connection that TLS or SASL refused; raises `Incompatible`."""
+        if reason == TAKES_NO_SASL:
+            return self._mismatch(address, "asks for no SASL", SecurityProtocol.SASL_PLAINTEXT)
+        if reason.startswith(NO_TLS):
+            await self._check_protocol(address)
+        is_refused = reason.startswith(CERTIFICATE_REFUSED)
+        return (CertificateRefused if is_refused else Unauthenticated)(f"{address}: {reason}")
 
     def is_of_kafka(self, address: Address) -> bool:
         """Return whether the connected node at `address` is one of Kafka's, not one of ours."""

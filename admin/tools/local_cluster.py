@@ -22,7 +22,7 @@ from typing import IO, Any, Final
 
 from admin.client.admin_client import AdminClient
 from admin.client.command_config import NO_CONFIG, ClientConfig
-from admin.faults import AdminError, Unauthenticated
+from admin.faults import AdminError, CertificateRefused, Unauthenticated
 from admin.own_code import FOLDER, own_command, with_own_code
 from admin.setting_kinds import Role
 from admin.settings import ENVIRONMENT_PREFIX, SETTINGS
@@ -290,6 +290,8 @@ class LocalCluster:
         self._watchers[node.name] = asyncio.get_running_loop().create_task(
             self._watch(node, process)
         )
+        if (self.folder / CLUSTER_FILE).exists():
+            self._write_cluster_file()
 
     async def _watch(self, node: NodePlan, process: Process) -> None:
         code = await process.wait()
@@ -332,6 +334,12 @@ class LocalCluster:
                 if not brokers <= {broker.id for broker in found}:
                     return False
                 quorum = await client.describe_quorum()
+        except CertificateRefused as error:
+            assert self.security is not None
+            raise LocalError(
+                f"{node.name} runs, but nobody accepts its certificate: {error}. Make another one: "
+                f"{self.security.renewal(node)}"
+            ) from None
         except Unauthenticated as error:
             assert self.security is not None
             raise LocalError(

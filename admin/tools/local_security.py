@@ -9,6 +9,7 @@ a bearer token. All passwords are random and stand in files that only their owne
 import datetime
 import json
 import secrets
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,7 @@ CONTROLLERS: Final = "CONTROLLER"
 CLIENTS: Final = "CLIENTS"
 MECHANISM: Final = ScramMechanism.SHA_512
 DAYS: Final = 397
+_HOSTS: Final = (HOST, "localhost")
 
 _MODULES: Final = "org.apache.kafka.common.security"
 
@@ -138,8 +140,7 @@ class LocalSecurity:
             path = self._keystore(node)
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                hosts = (HOST, "localhost")
-                write_issued(path, authority.issue_node(node.name, hosts, days=DAYS, now=now()))
+                write_issued(path, authority.issue_node(node.name, _HOSTS, days=DAYS, now=now()))
         users = self.users(plan)
         if not self.token.exists():
             secret = tokens.create(
@@ -152,6 +153,16 @@ class LocalSecurity:
             if not (self.folder / name).exists():
                 text = as_properties(self._client(user, users[user]))
                 write_new(self.folder / name, text.encode())
+
+    def renewal(self, node: NodePlan) -> str:
+        """Return the commands that make and install another certificate of a node."""
+        authority, path = self.folder / FOLDER, self._keystore(node)
+        hosts = " ".join(f"--host {each}" for each in _HOSTS)
+        new = shlex.quote(f"{path}.new")
+        return (
+            f"metaquorum certs create-node --dir {shlex.quote(str(authority))} --name {node.name} "
+            f"{hosts} --file {new} && mv {new} {shlex.quote(str(path))}, and restart the node"
+        )
 
     async def grant(self, client: AdminClient) -> None:
         """Give the application its ACLs, once."""

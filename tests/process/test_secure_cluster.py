@@ -201,6 +201,38 @@ def test_a_cluster_that_refuses_its_administrator_says_so_at_once(tmp_path: Path
     assert "invalid credentials with SASL mechanism SCRAM-SHA-512. Write the user's present" in last
 
 
+def test_a_node_with_a_wrong_certificate_is_named_by_everybody(tmp_path: Path) -> None:
+    folder, other = tmp_path / "cluster", tmp_path / "other"
+    sizes = ("--secure", "--controllers", "3", "--brokers", "1", "--base-port", "0")
+    name = "controller-1"
+    keystore = folder / name / "node.pem"
+
+    def install(authority: Path, *hosts: str) -> None:
+        options = [word for each in hosts for word in ("--host", each)]
+        words = ("--dir", str(authority), "--name", name, *options, "--file", f"{keystore}.new")
+        assert metaquorum("certs", "create-node", *words).code == 0
+        Path(f"{keystore}.new").rename(keystore)
+
+    with local(folder, *sizes) as running:
+        assert metaquorum("certs", "create-authority", "--dir", str(other)).code == 0
+        for authority, host, reason in (
+            (other, "127.0.0.1", "unable to get local issuer certificate"),
+            (folder / "security", "elsewhere.example", "not valid for '127.0.0.1'"),
+        ):
+            install(authority, host)
+            restarted = metaquorum("local", "restart", name, "--dir", str(folder))
+            assert restarted.code == 1
+            assert f"{name} runs, but nobody accepts its certificate: " in restarted.err
+            assert f"{reason}. Make another one: metaquorum certs create-node" in restarted.err
+            process = running.cluster["controllers"][0]
+            assert isinstance(process["pid"], int)
+        log = (folder / name / "node.log").read_text()
+        assert "it refused our certificate: it does not know the authority" in log
+        assert "it is not valid yet, or not for the host" in log
+        install(folder / "security", "127.0.0.1")
+        assert metaquorum("local", "restart", name, "--dir", str(folder)).code == 0
+
+
 def test_http_wants_the_token(cluster: LocalProcess) -> None:
     security = cluster.folder / "security"
     trusting = create_default_context(cafile=security / "ca.pem")

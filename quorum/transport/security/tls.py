@@ -350,7 +350,9 @@ def handshake_failure(error: Exception) -> str:
     """Return in words why a TLS handshake failed, or why TLS ended a connection."""
     match error:
         case ssl.SSLCertVerificationError():
-            return f"its certificate is refused: {error.verify_message or error.reason}"
+            # Some of OpenSSL's messages are whole sentences.
+            reason = (error.verify_message or error.reason).rstrip(".")
+            return f"{CERTIFICATE_REFUSED}: {reason}"
         case ssl.SSLError():
             return _ALERTS.get(error.reason or "") or _plain(error)
         case TimeoutError():
@@ -368,6 +370,7 @@ def _plain(error: ssl.SSLError) -> str:
     return f"the TLS handshake failed: {reason}"
 
 
+CERTIFICATE_REFUSED: Final = "its certificate is refused"
 NO_TLS: Final = "it does not speak TLS"
 ENDED_HANDSHAKE: Final = "it ended the TLS handshake"
 _ALERTS: Final = {
