@@ -121,7 +121,7 @@ def _no_certificates_of_other_tests() -> None:
     # planted in the product before its first import, which is why this file does not import it.
     from quorum.transport.security.validity import WARNINGS
 
-    WARNINGS.ends.clear()
+    WARNINGS.forget()
 
 
 @pytest.fixture

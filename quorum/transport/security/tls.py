@@ -2,7 +2,8 @@
 
 A context is asked for at every handshake. If a file has changed since the last one, a new context
 is built for this and later handshakes; open connections keep theirs. Files that cannot be used, as
-while somebody is half through replacing them, leave the last good context in force.
+while somebody is half through replacing them, leave the last good context in force. So does, at a
+node, a certificate that is not valid now in place of one that is.
 """
 
 import logging
@@ -24,7 +25,7 @@ from quorum.transport.address import HANDSHAKE_SECONDS_MAX
 from quorum.transport.security.handshake_alert import AlertingObject
 from quorum.transport.security.principal_mapping import Rule, map_subject, subject_of
 from quorum.transport.security.secret import Secret
-from quorum.transport.security.validity import WARNINGS
+from quorum.transport.security.validity import WARNINGS, Validity, validities
 
 logger = logging.getLogger("security")
 
@@ -135,14 +136,24 @@ class _Contexts:
         self._is_node = is_node
         self._versions: tuple[tuple[int, ...], ...] | None = None
         self._context: ssl.SSLContext | None = None
+        self._validity: Validity | None = None
+        """That of the certificate of this side."""
+        self._due_ms: float | None = None
+        """When the certificate in the file begins to be valid, if it is kept back until then."""
+        if is_node:
+            for each in settings.pems:
+                if each.path is not None:
+                    WARNINGS.add_setting(each.setting, each.path)
 
     def current(self) -> ssl.SSLContext:
         """Return the context for a new handshake; raises `TlsUnusable` if there never was one."""
         versions = tuple(each.version() for each in self._settings.pems)
-        if self._context is not None and versions == self._versions:
+        is_due = self._due_ms is not None and wall_ms() >= self._due_ms
+        if self._context is not None and versions == self._versions and not is_due:
             return self._context
         try:
             built = _build(self._settings, is_server=self._is_server)
+            found = [validities(each.read()) for each in self._settings.pems if self._is_node]
         except TlsUnusable as error:
             if self._context is None:
                 raise
@@ -154,6 +165,10 @@ class _Contexts:
                 extra=LogEvent.CERTIFICATE_NOT_LOADED.extra,
             )
             return self._context
+        # The first PEM is that of the certificate of this side, if it has one.
+        validity = found[0][0] if self._settings.chain and found and found[0] else None
+        if self._context is not None and self._keeps(validity, versions):
+            return self._context
         if self._context is not None:
             logger.info(
                 "Loaded certificates again for new connections: %s",
@@ -161,10 +176,23 @@ class _Contexts:
                 extra=LogEvent.CERTIFICATE_LOADED.extra,
             )
         self._versions, self._context = versions, built
+        self._validity, self._due_ms = validity, None
         if self._is_node:
-            for pem, version in zip(self._settings.pems, versions, strict=True):
-                WARNINGS.check(str(pem), version, pem.read(), wall_ms())
+            for pem, version, each in zip(self._settings.pems, versions, found, strict=True):
+                WARNINGS.check(pem.path or pem.setting, version, each, wall_ms())
         return built
+
+    def _keeps(self, new: Validity | None, versions: tuple[tuple[int, ...], ...]) -> bool:
+        """Return whether the certificate in use stays: it is valid now, and the new one is not."""
+        old, chain, now_ms = self._validity, self._settings.chain, wall_ms()
+        if old is None or new is None or chain is None or chain.path is None:
+            return False
+        if not old.holds(now_ms) or new.holds(now_ms):
+            return False
+        WARNINGS.keep(chain.path, versions[0], old, new, now_ms)
+        self._versions = versions
+        self._due_ms = new.start_ms if now_ms < new.start_ms else None
+        return True
 
 
 def _build(settings: TlsSettings, *, is_server: bool) -> ssl.SSLContext:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from quorum.clocks import wall_ms
 from quorum.protocol.apis import ApiKey
 from quorum.transport.outcomes import NOT_SENT, Cause
 from quorum.transport.security.principal_mapping import parse_rules
@@ -24,11 +25,13 @@ from quorum.transport.security.tls import (
     TlsUnusable,
 )
 from quorum.transport.security.tls_listener import HANDSHAKES_MAX, HANDSHAKES_OF_ADDRESS_MAX
+from quorum.transport.security.validity import WARNINGS
 from tests.quorum.transport.conftest import Run
 from tests.quorum.transport.loopback import HOST, Outcomes, failure_cause, our_warnings, peer_of
 from tests.quorum.transport.security.secured import (
     client_tls,
     echo,
+    pems,
     refusal,
     secure_channel,
     secured,
@@ -296,12 +299,12 @@ def test_certificates_that_are_not_valid_are_named_at_start_and_at_each_reload(
     chain = TlsSettings(chain=Pem("ssl.keystore.location", keystore))
     tls, client = ServerTls(chain), ClientTls(chain, is_node=True)
     tls.check()
+    client.check()
     assert said() == []
     place = f"ssl.keystore.location {keystore}: the certificate of CN=node,O=Test"
     for days, fault in (
-        ((-9, -2), "has expired on "),
         ((-9, 29), "expires on "),
-        ((3, 400), "is not valid before "),
+        ((-9, 28), "expires on "),
     ):
         write(*days)
         tls.check()
@@ -318,6 +321,58 @@ def test_certificates_that_are_not_valid_are_named_at_start_and_at_each_reload(
     write(-9, -2)
     ClientTls(chain).check()
     assert said() == []
+    WARNINGS.forget()
+    of_listeners = [
+        ServerTls(TlsSettings(chain=Pem(f"listener.name.{each}.ssl.keystore.location", keystore)))
+        for each in ("controller", "http")
+    ]
+    for each in of_listeners:
+        each.check()
+    (line,) = said()
+    assert line.startswith(
+        "listener.name.controller.ssl.keystore.location, listener.name.http.ssl.keystore.location "
+        f"{keystore}: the certificate of CN=node,O=Test has expired on "
+    )
+
+
+def test_a_valid_certificate_stays_until_the_new_one_is_valid(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority()
+    files = authority.files(tmp_path, "node")
+    tls, client = server_tls(files), ClientTls(TlsSettings(**pems(files)), is_node=True)
+
+    def begins(days: float) -> None:
+        now_ms = wall_ms()
+        monkeypatch.setattr(
+            "quorum.transport.security.tls.wall_ms", lambda: now_ms + round(days * 86_400_000)
+        )
+
+    for old, days, fault in (
+        (tls.context(), (-9, -2), "has expired on "),
+        (tls.context(), (3, 400), "is not valid before "),
+    ):
+        client.check()
+        files.keystore.write_text(authority.issue("node", days=days).both)
+        assert tls.context() is old
+        client.check()
+        (line,) = warnings_of(caplog)
+        caplog.clear()
+        assert line.startswith("Still using the certificate loaded before, which is valid until ")
+        assert f"{files.keystore}: the new certificate of CN=node,O=Test {fault}" in line
+    assert tls.context() is old
+    begins(2.9)
+    assert tls.context() is old
+    begins(3.1)
+    assert tls.context() is not old
+    # What is not valid any more is replaced by whatever comes.
+    files.keystore.write_text(authority.issue("node", days=(-9, -2)).both)
+    assert warnings_of(caplog) == []
+    begins(400)
+    last = tls.context()
+    files.keystore.write_text(authority.issue("node", days=(-9, -1)).both)
+    assert tls.context() is not last
+    assert "the certificate of CN=node,O=Test has expired on" in caplog.text
 
 
 def test_an_authority_that_is_no_longer_trusted_lets_nobody_new_in(
