@@ -10,7 +10,9 @@ import click
 from admin.cli.options import DURATION, Exit, Target, output_option, say, show, with_target
 
 if TYPE_CHECKING:
+    from admin.client.admin_client import AdminClient
     from admin.monitoring.health_rules import Reason
+    from quorum.transport.address import Address
 
 
 @click.command()
@@ -61,8 +63,9 @@ async def command(
 ) -> Exit:
     """Say what is wrong, why it matters, and the command that mends it.
 
-    Examines a cluster by the rules of `GET /v1/quorum/health`, the folders and settings of a
-    stopped node, or the age of backups. Nothing is changed. Exit code 3: not healthy.
+    Examines a cluster by the rules of `GET /v1/quorum/health` and a connection to each node, the
+    folders and settings of a stopped node, or the age of backups. Nothing is changed. Exit code 3:
+    not healthy.
     """
     from admin.monitoring.health_rules import is_healthy
 
@@ -82,15 +85,36 @@ async def command(
 
 
 async def _of_cluster(target: Target) -> "Sequence[Reason]":
+    from dataclasses import replace
+
     from admin.capabilities.health import DescribeHealth
+    from admin.client.node_probes import PROBE_MS, node_probes
     from admin.faults import NoLeader
-    from admin.monitoring.health_rules import Facts, reasons
+    from admin.monitoring.health_rules import Facts, reasons, reasons_of_probes
+
+    def connect(address: "Address") -> "AdminClient":
+        return replace(
+            target,
+            servers=(address,),
+            controllers=None,
+            timeout_ms=min(target.timeout_ms, PROBE_MS),
+            is_silent=True,
+        ).client()
 
     try:
-        return (await target.ask(DescribeHealth())).reasons
+        async with target.client() as client:
+            health = await client.ask(DescribeHealth())
+            probes = await node_probes(
+                client,
+                connect,
+                of_brokers=target.addresses is target.servers,
+                reachable={each.id for each in health.servers if each.reachable},
+                within_ms=target.timeout_ms,
+            )
     except NoLeader:
         # A broker knows this and no more.
         return reasons(Facts(leader_id=None))
+    return [*health.reasons, *reasons_of_probes(probes)]
 
 
 def _of_node(

@@ -43,6 +43,9 @@ class Rule(StrEnum):
     PARTITIONS_UNDER_MIN_ISR = "partitions-under-min-isr"
     MOVE_STALLED = "move-stalled"
     CERTIFICATE_EXPIRING = "certificate-expiring"
+    CERTIFICATE_REFUSED = "certificate-refused"
+    CLIENT_REFUSED = "client-refused"
+    NODE_UNREACHABLE = "node-unreachable"
     FOLDER_UNUSABLE = "folder-unusable"
     LOG_CUT_SHORT = "log-cut-short"
     FOLDER_OPEN = "folder-open"
@@ -67,6 +70,12 @@ _WHY: Final[Mapping[Rule, str]] = MappingProxyType(
         Rule.PARTITIONS_UNDER_MIN_ISR: "producers with acks=all are refused",
         Rule.MOVE_STALLED: "the move does not end by itself",
         Rule.CERTIFICATE_EXPIRING: "from then on, other nodes and clients refuse the connections",
+        Rule.CERTIFICATE_REFUSED: "clients and nodes that check it do not connect to the node: it "
+        "serves nobody, and cannot lead",
+        Rule.CLIENT_REFUSED: "clients with these credentials cannot use the node, though others of "
+        "the cluster take them",
+        Rule.NODE_UNREACHABLE: "the cluster says that they live: if only this machine does not "
+        "reach them, its network is the reason, and nothing is wrong with them",
         Rule.FOLDER_UNUSABLE: "a node refuses to start on it, so that nothing more is lost",
         Rule.LOG_CUT_SHORT: "the end of the log is not whole, as a crash leaves it; nothing that "
         "was acknowledged is in that part",
@@ -181,6 +190,61 @@ def reasons(facts: Facts) -> list[Reason]:
         *_of_moves(facts),
         *_of_certificates(facts.certificates_end_s, facts.now_s),
     ]
+
+
+class NodeProbe(Struct, frozen=True, kw_only=True):
+    """The outcome of a connection to a node at its registered address."""
+
+    name: str
+    address: str
+    is_alive: bool = True
+    """True if the cluster says that it lives."""
+    is_of_target: bool
+    """True if it is of the kind of nodes that the client was given, which take its credentials."""
+    refusal: str | None = None
+    """Why node and client do not accept each other; the sentence begins with the address."""
+    is_certificate_refused: bool = False
+    """True if the client refuses the certificate of the node."""
+    silence: str | None = None
+    """Why the node did not answer."""
+
+
+def reasons_of_probes(probes: Sequence[NodeProbe]) -> Iterator[Reason]:
+    """Yield everything that is wrong with the connections to the nodes of a cluster.
+
+    Controllers and brokers may take different credentials: a refusal of those counts only at a node
+    of the kind that the client was given.
+    """
+    for each in probes:
+        if each.refusal is None:
+            continue
+        if each.is_certificate_refused:
+            yield reason(
+                rule=Rule.CERTIFICATE_REFUSED,
+                severity=Severity.ERROR,
+                sentence=f"{each.name} at {each.refusal}",
+                command="metaquorum certs create-node, with the authority that the others trust and"
+                " a --host for each name and address of the node; files that change are loaded by "
+                "themselves",
+            )
+        elif each.is_of_target:
+            yield reason(
+                rule=Rule.CLIENT_REFUSED,
+                severity=Severity.ERROR,
+                sentence=f"{each.name} at {each.refusal}",
+                command="compare its ssl.* and sasl.* settings with those of a node that accepts "
+                "this client; its log says why it refuses",
+            )
+    silent = [each for each in probes if each.silence is not None and each.is_alive]
+    if silent:
+        names = _ids([f"{each.name} ({each.address})" for each in silent])
+        yield reason(
+            rule=Rule.NODE_UNREACHABLE,
+            severity=Severity.WARNING,
+            sentence=f"no answer from {names}",
+            command="run this command on a machine of the cluster; look for a firewall between, "
+            "and at the address that the node advertises",
+        )
 
 
 class FolderFacts(Struct, frozen=True, kw_only=True):

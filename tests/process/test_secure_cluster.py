@@ -224,6 +224,10 @@ def test_a_node_with_a_wrong_certificate_is_named_by_everybody(tmp_path: Path) -
             assert restarted.code == 1
             assert f"{name} runs, but nobody accepts its certificate: " in restarted.err
             assert f"{reason}. Make another one: metaquorum certs create-node" in restarted.err
+            doctor = ask(running, "doctor", client=folder / "client.properties")
+            assert doctor.code == 3, doctor.err
+            assert "ERROR certificate-refused: controller 1 at 127.0.0.1:" in doctor.out
+            assert reason in doctor.out
             process = running.cluster["controllers"][0]
             assert isinstance(process["pid"], int)
         log = (folder / name / "node.log").read_text()
@@ -231,6 +235,8 @@ def test_a_node_with_a_wrong_certificate_is_named_by_everybody(tmp_path: Path) -
         assert "it is not valid yet, or not for the host" in log
         install(folder / "security", "127.0.0.1")
         assert metaquorum("local", "restart", name, "--dir", str(folder)).code == 0
+        doctor = ask(running, "doctor", client=folder / "client.properties")
+        assert (doctor.code, doctor.out) == (0, ""), doctor
 
 
 def test_http_wants_the_token(cluster: LocalProcess) -> None:

@@ -13,6 +13,7 @@ from admin.monitoring.health_rules import (
     Facts,
     FolderFacts,
     Member,
+    NodeProbe,
     Rule,
     SettingsFacts,
     Severity,
@@ -20,6 +21,7 @@ from admin.monitoring.health_rules import (
     reasons,
     reasons_of_backups,
     reasons_of_folder,
+    reasons_of_probes,
     reasons_of_settings,
     tolerance,
 )
@@ -181,6 +183,29 @@ def test_the_rules_of_settings_fire_for_their_facts_alone(rule: Rule) -> None:
     assert [each.rule for each in reasons_of_settings(OF_SETTINGS[rule])] == [rule]
 
 
+OF_PROBES: list[tuple[dict[str, Any], dict[Rule, Severity]]] = [
+    ({}, {}),
+    (
+        {"refusal": "a:1: expired", "is_certificate_refused": True},
+        {Rule.CERTIFICATE_REFUSED: Severity.ERROR},
+    ),
+    ({"refusal": "a:1: no such user"}, {Rule.CLIENT_REFUSED: Severity.ERROR}),
+    ({"refusal": "a:1: no such mechanism", "is_of_target": False}, {}),
+    ({"silence": "timed out"}, {Rule.NODE_UNREACHABLE: Severity.WARNING}),
+    ({"silence": "timed out", "is_alive": False}, {}),
+]
+
+
+@pytest.mark.parametrize(("probe", "rules"), OF_PROBES)
+def test_the_rules_of_a_connection_fire_for_their_outcomes_alone(
+    probe: dict[str, Any], rules: dict[Rule, Severity]
+) -> None:
+    node = NodeProbe(**{"name": "broker 101", "address": "a:1", "is_of_target": True, **probe})
+    found = list(reasons_of_probes([node]))
+    assert {each.rule: each.severity for each in found} == rules
+    assert all("broker 101" in each.sentence and "a:1" in each.sentence for each in found)
+
+
 def test_nothing_is_wrong_with_a_sound_folder_and_settings_for_three_voters() -> None:
     assert not list(reasons_of_folder(FolderFacts(folder="/d")))
     assert not list(reasons_of_settings(SettingsFacts(voters=3)))
@@ -213,6 +238,7 @@ def test_nothing_is_wrong_with_a_backup_from_a_clock_that_is_a_little_ahead() ->
 def test_every_rule_has_a_case() -> None:
     of_cluster = {rule for _, wanted in CASES.values() for rule in wanted}
     of_nodes = OF_FOLDER.keys() | OF_SETTINGS.keys()
+    of_nodes |= {rule for _, wanted in OF_PROBES for rule in wanted}
     assert of_cluster | of_nodes | {Rule.BACKUP_OLD, Rule.BACKUP_DAMAGED} == set(Rule)
 
 

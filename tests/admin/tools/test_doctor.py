@@ -104,7 +104,7 @@ async def test_controllers_of_a_local_cluster_name_its_command(tmp_path: Path) -
 
 
 def test_without_a_leader_a_broker_knows_that_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def ask(self: AdminClient, request: DescribeHealth, *, stale: bool) -> NoReturn:
+    async def ask(self: AdminClient, request: DescribeHealth, *, stale: bool = False) -> NoReturn:
         raise NoLeader("no controller leads", may_be_done=False)
 
     monkeypatch.setattr(AdminClient, "ask", ask)
