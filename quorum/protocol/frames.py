@@ -137,7 +137,17 @@ class FrameSplitter:
             self._at = len(piece)
 
 
+_OF_HTTP: Final = (b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI")
+_OF_TLS: Final = b"\x16\x03"
+
+
 def _unacceptable(length: int, frame_bytes_max: int) -> str:
     if length < 0:
         return f"frame with the negative length {length}"
+    # Other protocols come by mistake, or as a probe.
+    first = _LENGTH.pack(length)
+    if first in _OF_HTTP:
+        return "an HTTP request in place of the Kafka protocol"
+    if first.startswith(_OF_TLS):
+        return "a TLS handshake in place of the Kafka protocol"
     return f"frame of {length} bytes, at most {frame_bytes_max} are allowed"

@@ -172,7 +172,8 @@ def test_requests_that_want_no_answer_make_room_for_others_too(run: Run) -> None
 BAD_STREAMS = [
     (struct.pack(">i", -1), "frame with the negative length -1"),
     (struct.pack(">i", 2_000), "frame of 2000 bytes, at most 1000 are allowed"),
-    (b"GET / HTTP/1.1\r\n\r\n", "frame of 1195725856 bytes, at most 1000 are allowed"),
+    (b"GET / HTTP/1.1\r\n\r\n", "an HTTP request in place of the Kafka protocol"),
+    (b"\x16\x03\x01\x02\x00\x01", "a TLS handshake in place of the Kafka protocol"),
     (framed(b"short"), "api -1 v0: a request of 5 bytes has no header"),
     (framed(b"\x00\x34\x00\x01" + bytes(4)), "Vote v1: the header ends before the client id"),
     (framed(b"\x00\x34\x00\x09" + bytes(6)), "Vote v9, served are versions 0 to 1"),
