@@ -55,6 +55,8 @@ class AddressBook:
         """The address at which a voter itself has answered last."""
         self._unconfirmed: dict[HostPort, int] = {}
         """Addresses of voters by gossip that nobody has answered at, with the remaining tries."""
+        self._declined: dict[ReplicaId, Advertisement] = {}
+        """The advertisements of observers that do not take connections of controllers."""
         self.bootstrap = dict(zip(pseudo_ids(len(bootstrap)), bootstrap, strict=True))
         """The bootstrap servers by pseudo id, in the configured order."""
 
@@ -97,6 +99,11 @@ class AddressBook:
         if len(found) != 1 or found[0].id in self.voters().ids or found[0].id in self._configured:
             return None
         return found[0]
+
+    def decline(self, observer: Advertisement) -> None:
+        """Forget the address of a node until it advertises anew: it is one for other clients."""
+        kept = {each: known for each, known in self._declined.items() if self.gossip.of(each)}
+        self._declined = {**kept, observer.id: observer}
 
     def learn(self, heard: Sequence[Advertisement]) -> None:
         """Learn advertisements of other nodes."""
@@ -166,7 +173,7 @@ class AddressBook:
             if confirmed is not None:
                 yield confirmed
             yield recorded
-        if advertisement is not None:
+        if advertisement is not None and advertisement != self._declined.get(replica):
             yield advertisement.address
         for source in (self._hints, self._configured, self.bootstrap):
             address = source.get(replica)

@@ -91,8 +91,6 @@ class DiscoverySchedule:
         """The addresses that may still hold a rival, with the remaining attempts."""
         self._convincing: set[HostPort] = set()
         """Those of them that are being sent the current timestamp."""
-        self._given_up: dict[HostPort, Advertisement] = {}
-        """The observers that do not take connections of controllers, by address."""
 
     @property
     def is_searching(self) -> bool:
@@ -114,10 +112,7 @@ class DiscoverySchedule:
         """Return the addresses to ask now; the caller reports each as `heard` or `failed`."""
         self._answer_rival(now_ms)
         book = self._book
-        self._given_up = {
-            place: each for place, each in self._given_up.items() if book.observer_at(place) == each
-        }
-        places = tuple([each for each in book.places() if each not in self._given_up])
+        places = book.places()
         tries = self._unconvinced
         self._unconvinced = {each: tries[each] for each in places if each in tries}
         searching = self.is_searching or bool(self._unsurveyed) or self._must_introduce
@@ -199,12 +194,12 @@ class DiscoverySchedule:
 
         Returns True if the address is given up until its node advertises anew. A broker that was
         open once advertised its listener; gossip keeps that after the broker is secured, and its
-        listener is then one for other clients than controllers.
+        listener is then one for other clients than controllers. Nor is it asked for a leader.
         """
         self._asking.discard(place)
         observer = self._book.observer_at(place) if is_refused else None
         if observer is not None:
-            self._given_up[place] = observer
+            self._book.decline(observer)
         self._book.unanswered(place)
         self._has_told(place, was_heard=False)
         if place in self._unsurveyed:

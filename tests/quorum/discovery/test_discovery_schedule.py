@@ -122,12 +122,15 @@ def test_an_observer_that_takes_no_controllers_is_asked_again_once_it_advertises
     assert not node.discovery.failed(vip, is_refused=True)
     assert not node.discovery.failed(controller)
     assert set(node.discovery.round(0)) == {vip, controller}
+    # A search for the leader does not connect there either.
+    assert node.book.address_of(ReplicaId(101)) is None
     node.hears(vip, at(101, 101), cluster_id="c")
     node.discovery.failed(controller)
     assert set(node.discovery.round(0)) == {vip, controller}
     node.hears(vip, at(101, 101, boot=2), cluster_id="c")
     node.discovery.failed(controller)
     assert set(node.discovery.round(0)) == {vip, broker, controller}
+    assert node.book.address_of(ReplicaId(101)) == broker
 
 
 async def test_an_observer_that_takes_no_controllers_is_named_once_and_without_alarm(
