@@ -110,6 +110,27 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
             raise refused(Error.BROKER_ID_NOT_REGISTERED, not_registered(unknown))
         before, wanted = await begun_before(context, moves_of(begun))
         seen = (await service.read(survey)).value
+        rows = await held_now(service, held_keys, brokers)
+        free = {(row.topic, row.partition): row.replicas for row in rows if row.stay is Stay.FREE}
+        plan: Assignment | Unplanned = {}
+        if not pieces.is_over:
+            plan = await in_pieces(
+                drained(
+                    free,
+                    brokers,
+                    seen.takers,
+                    seen.racks,
+                    loads=seen.loads,
+                    leads=seen.leads,
+                    closed=seen.closed,
+                )
+            )
+        moves = sorted({row.move for row in rows if row.stay is Stay.LEAVING} - {NO_MOVE})
+        if isinstance(plan, Unplanned):
+            drain = _drain_progress(seen, brokers, rows, ())
+            return PlanResult(reason=plan.message, moves=tuple(moves), drain=drain)
+        # A refusal changes nothing: the cordon waits for a plan. A replica that a broker gets in
+        # between stays there until the request is repeated.
         cordoned: list[int] = []
         if not (self.dry_run or pieces.is_over):
             marked = seen.leaving if self.unregister else seen.cordoned
@@ -117,17 +138,6 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
             done = await _cordon(context, fresh, cordoned=True, unregister=self.unregister)
             cordoned = [each for each in done if each not in seen.cordoned]
             seen = (await service.read(survey)).value
-        rows = await held_now(service, held_keys, brokers)
-        free = {(row.topic, row.partition): row.replicas for row in rows if row.stay is Stay.FREE}
-        plan: Assignment | Unplanned = {}
-        if not pieces.is_over:
-            plan = await in_pieces(
-                drained(free, brokers, seen.takers, seen.racks, loads=seen.loads, leads=seen.leads)
-            )
-        moves = sorted({row.move for row in rows if row.stay is Stay.LEAVING} - {NO_MOVE})
-        if isinstance(plan, Unplanned):
-            drain = _drain_progress(seen, brokers, rows, cordoned)
-            return PlanResult(reason=plan.message, moves=tuple(moves), drain=drain)
         racks = seen.racks
         shares = cluster_shares(seen, rows, plan)
         if not (self.dry_run or pieces.is_over):

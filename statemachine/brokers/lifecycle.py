@@ -5,6 +5,7 @@ and rises. A broker that may not lead leaves every ISR in the same decision. If 
 member and there is no ELR, it stays in the ISR and the partition has no leader.
 """
 
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
@@ -26,7 +27,7 @@ from statemachine.commands import (
     RegisterBroker,
     UnregisterBroker,
 )
-from statemachine.errors import Error, Refusal
+from statemachine.errors import Error, Refusal, listed
 from statemachine.features.features import KRAFT_VERSION
 from statemachine.image.image import Image
 from statemachine.image.partition_index import first_after
@@ -326,6 +327,16 @@ def is_closed(broker: kafka_records.RegisterBroker) -> bool:
     if broker.cordoned_log_dirs is None or not broker.log_dirs:
         return broker.cordoned
     return broker.cordoned or set(broker.cordoned_log_dirs).issuperset(broker.log_dirs)
+
+
+def closed_note(closed: Iterable[BrokerId]) -> str:
+    """A sentence about the brokers that get no new replicas; empty if there are none."""
+    if not (named := listed(sorted(closed))):
+        return ""
+    return (
+        f" Broker(s) {named} get no new replicas: they are cordoned, or all their log directories"
+        " are."
+    )
 
 
 def takers(image: Image) -> list[kafka_records.RegisterBroker]:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from statemachine.brokers.lifecycle import cordon_refusal, fenced_takers, is_closed, takers
+from statemachine.brokers.lifecycle import closed_note, cordon_refusal, fenced_takers, is_closed, takers
 from statemachine.commands import (
     CreatePartitions,
     CreateTopics,
@@ -317,11 +317,7 @@ def too_few_brokers(pending: PendingDecision, factor: int, available: int) -> Re
         else f"only {available} of {registered} registered broker(s) are available."
     )
     closed = [broker_id for broker_id, each in pending.image.brokers.items() if is_closed(each)]
-    if closed:
-        reason += (
-            f" Broker(s) {listed(sorted(closed))} get no new replicas: they are cordoned, or all"
-            " their log directories are."
-        )
+    reason += closed_note(closed)
     return Refusal(
         Error.INVALID_REPLICATION_FACTOR,
         f"Unable to replicate the partition {factor} time(s): The target replication factor of"

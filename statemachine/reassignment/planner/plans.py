@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from statemachine.brokers.lifecycle import closed_note
 from statemachine.errors import listed
 from statemachine.limits import PLANNED_PARTITIONS_MAX
 from statemachine.reassignment.planner.placing import (
@@ -77,11 +78,13 @@ def drain(
     *,
     loads: Mapping[BrokerId, int],
     leads: Mapping[BrokerId, int],
+    closed: Collection[BrokerId] = (),
 ) -> Planning:
     """Empty the `emptied` brokers, which may be dead; no other replica moves.
 
     The brokers `onto` may get replicas; `racks` has them and may have others. `loads` and `leads`
-    are the numbers of replicas and preferred leaders that each broker has now.
+    are the numbers of replicas and preferred leaders that each broker has now. A refusal names the
+    `closed` (cordoned) brokers.
     """
     gone = frozenset(emptied)
     table = Table(racks)
@@ -92,13 +95,17 @@ def drain(
         candidates = allowed & ~table.bits(kept)
         return Question(kept=kept, count=len(replicas) - len(kept), candidates=candidates, has=())
 
+    note = closed_note(set(closed) - gone)
+    note = note and f".{note.removesuffix('.')}"
+    add = "add or uncordon brokers" if note else "add brokers"
+
     def stuck(named: Named, question: Question) -> str:
         replicas = current[named]
         leaving = [replica for replica in replicas if replica in gone]
         return (
             f"{named[0]}-{named[1]} has replicas {listed(replicas)}: {len(leaving)} must go from"
             f" {listed(leaving)}, and {question.candidates.bit_count()} other brokers could take"
-            " one; add brokers, or give it fewer replicas first"
+            f" one; {add}, or give it fewer replicas first{note}"
         )
 
     names = [named for named in current if not gone.isdisjoint(current[named])]

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statemachine.brokers.lifecycle import takers
+from statemachine.brokers.lifecycle import is_closed, takers
 from statemachine.image.image import Image
 from statemachine.reassignment.planner.placing import Racks
 from statemachine.reassignment.settings import limits
@@ -29,6 +29,8 @@ class ClusterSurvey(Struct, frozen=True, kw_only=True):
     live: tuple[BrokerId, ...]
     fenced: tuple[BrokerId, ...]
     cordoned: tuple[BrokerId, ...]
+    closed: tuple[BrokerId, ...]
+    """The brokers that get no new replicas: cordoned, or all their log directories are."""
     leaving: tuple[BrokerId, ...]
     """The brokers that are unregistered once they are empty and fenced."""
     racks: Racks
@@ -50,6 +52,7 @@ def survey(image: Image) -> ClusterSurvey:
         live=tuple(each.broker_id for each in brokers if each.live),
         fenced=tuple(each.broker_id for each in brokers if each.fenced),
         cordoned=tuple(each.broker_id for each in brokers if each.cordoned),
+        closed=tuple(each.broker_id for each in brokers if is_closed(each)),
         leaving=tuple(each.broker_id for each in brokers if each.leaving),
         racks={each.broker_id: each.rack for each in brokers},
         loads={each: len(keys) for each, keys in sorted(index.replicas_of.items())},

@@ -354,8 +354,24 @@ async def test_a_broker_that_nobody_can_take_the_place_of_is_not_emptied(tmp_pat
         refused = await run(node, "decommission", "--brokers", "102")
         assert refused.exit_code == 1
         assert "Error: a-0 has replicas 101, 102: 1 must go from 102, and 0" in refused.stderr
-        again = await run(node, "recommission", "--brokers", "102")
-        assert (again.exit_code, again.stdout) == (0, "Uncordoned: 102.\n")
+        assert refused.stdout == ""
+        assert not node.controller.image.brokers[102].cordoned
+        wished = await run(node, "decommission", "--brokers", "102", "--unregister")
+        assert wished.exit_code == 1
+        assert not node.controller.image.brokers[102].leaving
+
+
+async def test_a_refused_decommission_names_the_cordoned_brokers(tmp_path: Path) -> None:
+    async with brokers(tmp_path, dict.fromkeys((101, 102, 103))) as node:
+        await asked(node.controller, topic("a", 101, 102))
+        await run(node, "cordon", "--brokers", "103")
+        refused = await run(node, "decommission", "--brokers", "102")
+        assert (refused.exit_code, refused.stderr) == (
+            1,
+            "Error: a-0 has replicas 101, 102: 1 must go from 102, and 0 other brokers could take"
+            " one; add or uncordon brokers, or give it fewer replicas first. Broker(s) 103 get no"
+            " new replicas: they are cordoned, or all their log directories are\n",
+        )
 
 
 def test_a_decommission_that_cannot_be_meant_is_refused() -> None:

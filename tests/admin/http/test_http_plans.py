@@ -196,6 +196,7 @@ async def test_a_drain_without_a_target_broker_is_a_conflict_that_names_the_part
         await asked(node.controller, topic("a", 101, 102))
         refused = await http._send("PUT", EMPTYING)
         check_problem(refused, 409, "a-0 has replicas 101, 102: 1 must go from 102, and 0 other")
+        assert not cordoned(node)
         found = (await http.get(EMPTYING)).body
         assert (found["state"], found["partitions_held"]) == ("waiting", 1)
         assert found["reason"].startswith("a-0 has replicas 101, 102")
