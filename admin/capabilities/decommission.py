@@ -255,9 +255,11 @@ async def _forget(context: Context, brokers: Sequence[int], seen: ClusterSurvey)
 def _drain_progress(
     seen: ClusterSurvey, brokers: Sequence[int], rows: Sequence[Held], cordoned: Sequence[int]
 ) -> DrainProgress:
+    leaving = sum(row.stay is Stay.LEAVING for row in rows)
     return DrainProgress(
         held=len(rows),
-        leaving=sum(row.stay is Stay.LEAVING for row in rows),
+        leaving=leaving,
+        is_begun=leaving > 0 or not frozenset(brokers).isdisjoint(seen.cordoned),
         leaderless=_named(rows, Stay.LEADERLESS),
         busy=_named(rows, Stay.BUSY),
         cordoned=tuple(cordoned),

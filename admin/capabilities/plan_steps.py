@@ -67,6 +67,9 @@ class DrainProgress(Answer, frozen=True, kw_only=True):
     cordoned: Annotated[
         tuple[int, ...], Meta(description="Brokers that the request cordoned, or uncordoned")
     ] = ()
+    is_begun: Annotated[
+        bool, Meta(description="Any of them is cordoned, or moves take its replicas away")
+    ] = False
     to_be_unregistered: Annotated[
         tuple[int, ...], Meta(description="Brokers to be unregistered once empty and stopped")
     ] = ()
@@ -152,8 +155,9 @@ def drain_data(found: PlanResult) -> dict[str, Any]:
     drain = found.drain
     # A repeated answer counts partitions that may have been moved since.
     leaving = drain.leaving + (0 if found.repeated else found.accepted)
-    # Waiting: some partitions cannot be moved, or the request is a dry run.
-    going = "moving" if drain.held <= leaving else "waiting"
+    going = "waiting" if drain.is_begun or leaving else "none"
+    if drain.held <= leaving:
+        going = "moving"
     return {
         "state": going if drain.held else "empty",
         "reason": found.reason,

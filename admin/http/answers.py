@@ -89,7 +89,10 @@ class Decommission(BegunPlan, frozen=True, kw_only=True):
     """The progress of a broker towards having no replicas."""
 
     broker_id: int
-    state: Literal["moving", "waiting", "empty"]
+    state: Annotated[
+        Literal["none", "moving", "waiting", "empty"],
+        Meta(description="none: not begun; waiting: some partitions cannot be moved now"),
+    ]
     reason: Annotated[str | None, Meta(description="The reason why there is no plan")]
     registered: bool
     alive: bool

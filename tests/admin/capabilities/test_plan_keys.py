@@ -84,7 +84,7 @@ async def test_an_emptying_that_was_undone_is_not_begun_again_by_a_retry(tmp_pat
         assert headers[AGAIN] == "true"
         assert (again["plan"], again["partitions_accepted"]) == (begun["plan"], 1)
         # How far it is, is told as it is now.
-        assert (again["state"], again["partitions_leaving"]) == ("waiting", 0)
+        assert (again["state"], again["partitions_leaving"]) == ("none", 0)
         assert not node.controller.image.brokers[102].cordoned
         assert replicas(node) == (101, 102)
         anew = await put(http, EMPTYING)
@@ -99,7 +99,7 @@ async def test_that_a_broker_had_nothing_is_remembered_as_well(tmp_path: Path) -
         await put(http, BACK)
         await asked(node.controller, topic("a", 101, 102))
         again, headers = await keyed_put(http, EMPTYING)
-        assert (again["state"], headers) == ("waiting", {AGAIN: "true"})
+        assert (again["state"], headers) == ("none", {AGAIN: "true"})
         assert node.controller.image.moves == {}
 
 

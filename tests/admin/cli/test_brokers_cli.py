@@ -194,7 +194,7 @@ async def test_decommission_calls_report_the_remaining_replicas(tmp_path: Path) 
                 await run(node, *["decommission", "--brokers", "102", "--dry-run", "-o", "json"])
             ).stdout
         )
-        assert (data["state"], data["partitions_planned"]) == ("waiting", 1)
+        assert (data["state"], data["partitions_planned"]) == ("none", 1)
         assert data["outcome"]["bytes_moved"] is None
         begun = await run(node, "decommission", "--brokers", "102")
         assert begun.exit_code == 3, begun.output

@@ -54,7 +54,8 @@ async def test_a_broker_is_emptied_by_a_move_of_its_own_kind_and_comes_back(
             ).body
             shares = [(each["replicas_before"], each["leaders_after"]) for each in of_all(nothing)]
             assert shares == [(2, 2), (1, 0), (0, 0)]
-            assert (tried["state"], tried["partitions_planned"]) == ("waiting", 1)
+            assert (await http.get(EMPTYING)).body["state"] == "none"
+            assert (tried["state"], tried["partitions_planned"]) == ("none", 1)
             assert tried["plan"]["partitions"][0]["replicas"] == [101, 103]
             assert tried["rollback_plan"]["partitions"][0]["replicas"] == [101, 102]
             assert tried["outcome"]["replicas_added"] == 1
@@ -77,7 +78,7 @@ async def test_a_broker_is_emptied_by_a_move_of_its_own_kind_and_comes_back(
                 assert (back["dry_run"], back["partitions"]) == (bool(dry_run), kept)
                 assert (back["partitions_accepted"], back["errors"]) == (1, [])
             found = (await http.get(EMPTYING)).body
-            assert (found["state"], found["move_ids"]) == ("waiting", [])
+            assert (found["state"], found["move_ids"]) == ("none", [])
         assert replicas(leader) == (101, 102)
         assert not cordoned(leader)
 
@@ -198,7 +199,9 @@ async def test_a_drain_without_a_target_broker_is_a_conflict_that_names_the_part
         check_problem(refused, 409, "a-0 has replicas 101, 102: 1 must go from 102, and 0 other")
         assert not cordoned(node)
         found = (await http.get(EMPTYING)).body
-        assert (found["state"], found["partitions_held"]) == ("waiting", 1)
+        assert (found["state"], found["partitions_held"]) == ("none", 1)
+        await put(http, "/v1/brokers/102/cordon")
+        assert (await http.get(EMPTYING)).body["state"] == "waiting"
         assert found["reason"].startswith("a-0 has replicas 101, 102")
 
 
