@@ -25,6 +25,8 @@ from statemachine.limits import REFUSED_SHOWN_MAX
 logger = logging.getLogger("http")
 
 CONTENT_TYPE: Final = "application/problem+json"
+RETRY_AFTER_SECONDS: Final = 2
+"""Of a response 503 without a longer time of its own: an election takes less."""
 PATHS_NEAR: Final = 0.8
 """How similar a path must be, from 0 to 1, to be named in the error of an unknown one."""
 PATHS_NEAR_MAX: Final = 3
@@ -90,7 +92,8 @@ class Problem(Exception):
     ) -> None:
         super().__init__(detail)
         self.status = status
-        self.headers = headers
+        retry = {"Retry-After": str(RETRY_AFTER_SECONDS)} if status == 503 else {}
+        self.headers = {**retry, **headers}
         self.body = {
             "type": type_of(title),
             "title": title,

@@ -54,7 +54,10 @@ async def _only_a_stream(request: web.Request) -> web.Response:
 
 @web.middleware
 async def streamed(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer with the events of a resource, if the request asks for them."""
+    """Answer with the events of a resource, if the request asks for them.
+
+    A request that takes nothing but events is refused where there are none (RFC 9110, 15.5.7).
+    """
     resource = _resource_of(request)
     return await handler(request) if resource is None else await _stream(request, resource)
 
@@ -65,9 +68,14 @@ def _resource_of(request: web.Request) -> Resource | None:
     # Most requests ask for no stream, and need no list.
     if request.method != "GET" or route is None or EVENT_STREAM not in accept:
         return None
-    if EVENT_STREAM not in [each.partition(";")[0].strip() for each in accept.split(",")]:
+    kinds = [each.partition(";")[0].strip() for each in accept.split(",")]
+    if EVENT_STREAM not in kinds:
         return None
-    return RESOURCES.get(route.canonical.rstrip("/"))
+    found = RESOURCES.get(route.canonical.rstrip("/"))
+    if found is None and {*kinds} == {EVENT_STREAM}:
+        there = ", ".join(RESOURCES)
+        raise Problem(406, "No events", f"{request.path} has no events; there are those of {there}")
+    return found
 
 
 async def _stream(request: web.Request, resource: Resource) -> web.StreamResponse:

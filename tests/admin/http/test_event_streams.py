@@ -131,6 +131,17 @@ async def test_moves_and_one_move(tmp_path: Path) -> None:
         assert missing.status == 404
 
 
+async def test_a_resource_without_events_says_so_unless_other_kinds_will_do(
+    tmp_path: Path,
+) -> None:
+    async with a_controller(tmp_path) as node, listening(node) as http:
+        refused = await http.ask("GET", "/v1/topics", Accept=SSE)
+        assert (refused.status, refused.data["title"]) == (406, "No events")
+        assert "/v1/topics has no events; there are those of /v1/quorum," in refused.data["detail"]
+        for accept in (f"{SSE}, */*", "*/*", f"application/json, {SSE};q=0.5"):
+            assert (await http.ask("GET", "/v1/topics", Accept=accept)).status == 200
+
+
 async def test_records_without_effect_are_no_change(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, listening(node) as http:
         await join(node.controller, 101)

@@ -86,6 +86,8 @@ async def test_without_an_active_controller_it_says_so_in_time(tmp_path: Path) -
             assert answer.body["kafka_error"] == "NOT_CONTROLLER"
             assert answer.body["retriable"] is True
             assert answer.body["leader_id"] is None
+        async with http.client.post("/v1/reassignments:pause") as response:
+            assert (response.status, response.headers["Retry-After"]) == (503, "2")
 
 
 async def test_a_node_says_since_when_it_knows_no_leader(tmp_path: Path) -> None:
