@@ -797,11 +797,9 @@ def _word(name: str) -> str:
 def copies_of(image: Image, move_id: int, report_of: CopyLookup) -> Slices[dict[str, Any]]:
     """The fields of a `MoveProgress` about what is left to copy."""
     found = yield from move_copies(image, move_id, report_of)
-    # What stands still falls behind, but not by its rate.
-    is_still = is_stopped(image.moves.get(move_id), image.all_paused)
     return {
         "partitions_bytes_unknown": found.unknown,
-        "partitions_falling_behind": 0 if is_still else found.behind,
+        "partitions_falling_behind": found.behind,
         "time_left_ms": found.time_left_ms,
         "bytes_left": found.bytes_left if found.known else None,
         "bytes_left_is_partial": found.known > 0 and found.is_partial,
@@ -813,7 +811,7 @@ def moving(image: Image, topic: Topic, number: int, report_of: CopyLookup) -> On
     """Describe a partition under reassignment with its progress and time left."""
     partition = topic.partition(number)
     assert partition is not None, f"{topic.name}-{number} is in a move, and does not exist"
-    copies = partition_copies(topic.topic_id, number, partition, report_of)
+    copies = partition_copies(image, topic, number, partition, report_of)
     return replace(
         reassignments.described(image, topic, number, partition, report_of),
         time_left_ms=None if copies is None else copies.time_left_ms,

@@ -307,7 +307,7 @@ def described(
     """Describe a partition under reassignment with its progress."""
     where = progress_of(image, topic, number, report_of)
     assert where is not None, f"{topic.name}-{number} is listed, and does not move"
-    copies = partition_copies(topic.topic_id, number, partition, report_of)
+    copies = partition_copies(image, topic, number, partition, report_of)
     return _ongoing(
         topic,
         number,

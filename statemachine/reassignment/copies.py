@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from statemachine.image.image import Image
+from statemachine.image.partition_table import Topic
 from statemachine.limits import (
     COPIES_LOOKED_AT_MAX,
     COPY_FALLS_BEHIND_MS,
@@ -21,6 +22,7 @@ from statemachine.limits import (
     COPY_REPORTS_PER_BROKER_MAX,
 )
 from statemachine.partitions.registration import PartitionRegistration
+from statemachine.reassignment.running_copies import stands_still
 from statemachine.slices import LOOKED_AT_US, Slices
 from statemachine.vocabulary import BrokerId, MoveId, Replicas
 
@@ -139,11 +141,15 @@ class PartitionCopies(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def partition_copies(
-    topic_id: UUID, number: int, partition: PartitionRegistration, report_of: CopyLookup
+    image: Image, topic: Topic, number: int, partition: PartitionRegistration, report_of: CopyLookup
 ) -> PartitionCopies | None:
-    """Return the bytes left of the step under way; None if there is none or they are unknown."""
+    """Return the bytes left of the step under way; None if there is none or they are unknown.
+
+    While a pause stops the copies, their rate is 0, whatever was reported before.
+    """
     if partition.waits:
         return None
+    topic_id, is_still = topic.topic_id, stands_still(image, topic, number, partition)
     bytes_left, rate, times = 0, 0, [0]
     behind: list[BrokerId] = []
     leaders = report_of(topic_id, number, partition.leader)
@@ -154,9 +160,12 @@ def partition_copies(
         if report is None:
             return None
         report = _measured(report, leaders)
+        if is_still:
+            report = replace(report, bytes_per_s=0)
         bytes_left += report.bytes_left
         rate += report.bytes_per_s
-        falls_behind = _falls_behind(report, leaders)
+        # What stands still falls behind, but not by its rate.
+        falls_behind = not is_still and _falls_behind(report, leaders)
         times.append(_NEVER if falls_behind else _time_ms(report))
         behind += [broker_id] if falls_behind else []
     return PartitionCopies(
@@ -235,7 +244,7 @@ def move_copies(image: Image, move_id: MoveId, report_of: CopyLookup) -> Slices[
         partition = topic.partition(number)
         assert partition is not None
         yield LOOKED_AT_US
-        found = partition_copies(topic.topic_id, number, partition, report_of)
+        found = partition_copies(image, topic, number, partition, report_of)
         if found is None:
             continue
         known += 1

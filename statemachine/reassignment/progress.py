@@ -215,7 +215,7 @@ def _catching_up(
     image: Image, topic: Topic, number: int, partition: PartitionRegistration, report_of: CopyLookup
 ) -> Iterator[Why]:
     behind, move = copying(partition), image.moves.get(partition.stage.move)
-    copies = partition_copies(topic.topic_id, number, partition, report_of)
+    copies = partition_copies(image, topic, number, partition, report_of)
     if copies is not None and copies.behind:
         names = listed(copies.behind)
         detail = f"more is written than is copied, so that it never is in sync: {names}"

@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from statemachine.commands import AlterMove, FenceBrokers
+from statemachine.commands import AlterMove, FenceBrokers, PauseMoves
 from statemachine.limits import (
     COPY_FALLS_BEHIND_MS,
     COPY_REPORT_KEPT_MS,
@@ -57,7 +57,9 @@ def moving(target: tuple[int, ...] = (1, 4, 5), count: int = 1) -> World:
 
 
 def left_of(world: World, report_of: CopyLookup, number: int = 0) -> PartitionCopies | None:
-    return partition_copies(TOPIC_ID, number, world.partition(number), report_of)
+    return partition_copies(
+        world.image, world.image.topics[TOPIC_ID], number, world.partition(number), report_of
+    )
 
 
 def test_the_last_report_counts_for_ten_seconds() -> None:
@@ -207,6 +209,21 @@ def test_the_growth_of_an_earlier_move_does_not_count() -> None:
     found = left_of(world, copies.at(60_000))
     assert found is not None
     assert found.behind == ()
+
+
+def test_a_paused_copy_has_rate_0_whatever_was_reported_before() -> None:
+    world = moving((1, 2, 4))
+    logs = [(10_000 + 300 * turn, 200 * turn) for turn in range(TURNS + 1)]
+    report_of = copied_at(world, *logs).at(BEHIND_AT)
+    world.ask(PauseMoves(moves=(1,), who="ann", after_step=True))
+    still = whole(move_copies(world.image, 1, report_of))
+    assert (still.bytes_per_s, still.behind) == (100, 1)
+    world.ask(PauseMoves(moves=(1,), who="ann"))
+    assert left_of(world, report_of) == PartitionCopies(
+        bytes_left=11_500, bytes_per_s=0, time_left_ms=None
+    )
+    found = whole(move_copies(world.image, 1, report_of))
+    assert (found.bytes_per_s, found.time_left_ms, found.behind) == (0, None, 0)
 
 
 def test_falling_behind_replaces_the_reason_catching_up() -> None:
