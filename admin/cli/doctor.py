@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from admin.cli.options import DURATION, Exit, Target, output_option, say, show, with_target
+from admin.cli.options import (
+    DURATION,
+    BadInput,
+    Exit,
+    Target,
+    output_option,
+    say,
+    show,
+    with_target,
+)
 
 if TYPE_CHECKING:
     from admin.client.admin_client import AdminClient
@@ -123,6 +132,11 @@ def _of_node(
     from admin.monitoring.health_rules import reasons_of_folder, reasons_of_settings
     from admin.tools.doctor import folder_facts, settings_facts
 
+    if file is not None:
+        try:
+            file.open("rb").close()
+        except OSError as error:
+            raise BadInput(f"{file} cannot be read: {error.strerror}") from None
     found = [each for folder in folders for each in reasons_of_folder(folder_facts(folder))]
     if file is not None:
         found += reasons_of_settings(settings_facts(file, os.environ, overrides))

@@ -259,16 +259,22 @@ class FolderFacts(Struct, frozen=True, kw_only=True):
     """True if other users of the machine may read it."""
     start: str = START
     """The command that starts a node on it."""
+    meant: Sequence[str] = ()
+    """The data folders below it, if it is none."""
 
 
 def reasons_of_folder(facts: FolderFacts) -> Iterator[Reason]:
     """Yield everything that is wrong with a data folder."""
     if facts.problem is not None:
+        command = f"{facts.start}, once the folder is in order"
+        if facts.meant:
+            named = "".join(f" --dir {shlex.quote(each)}" for each in facts.meant)
+            command = f"metaquorum doctor{named}"
         yield reason(
             rule=Rule.FOLDER_UNUSABLE,
             severity=Severity.ERROR,
             sentence=facts.problem,
-            command=f"{facts.start}, once the folder is in order",
+            command=command,
         )
     if facts.cut is not None:
         yield reason(

@@ -4,13 +4,15 @@ A folder is read as a node reads it that starts, from a copy of its metadata: no
 itself is changed.
 """
 
+import logging
 import os
 import random
 import shlex
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fcntl import LOCK_NB, LOCK_SH, flock, lockf
 from pathlib import Path
 from typing import Final
@@ -39,12 +41,20 @@ from quorum.transport.exposure import exposures
 from quorum.transport.security.tls import TlsUnusable
 from quorum.transport.security.validity import WARNINGS
 
+_META: Final = f"*/{meta_properties.FILE_NAME}"
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def folder_facts(folder: Path) -> FolderFacts:
     """Examine the data folder of a stopped controller or broker."""
-    problem = cut = None
+    if (problem := _not_a_data_folder(folder)) is not None:
+        return FolderFacts(
+            folder=str(folder),
+            problem=problem,
+            start=_start(folder),
+            meant=_data_folders_in(folder),
+        )
+    cut = None
     try:
         with tempfile.TemporaryDirectory(prefix="metaquorum-doctor-") as name:
             copy = Path(name) / "copy"
@@ -78,18 +88,50 @@ def _start(data: Path) -> str:
 def _examined(folder: Path, copy: Path) -> tuple[str | None, str | None]:
     """Return what keeps a node from starting, and what recovery would cut off."""
     meta = meta_properties.look(folder)
-    if meta is None or not (folder / LOG_FOLDER).is_dir():
-        lacks = meta_properties.FILE_NAME if meta is None else LOG_FOLDER
-        return f"{folder} has no {lacks}: no node has started on it; name the log.dir of one", None
+    assert meta is not None, f"{folder} is a data folder"
     _check_unlocked(folder)
     _copy_files(folder, copy)
     _copy_files(folder / LOG_FOLDER, copy / LOG_FOLDER)
     # The rest of the configuration does not decide whether the folder can be used.
     config = QuorumConfig(node_id=meta.node_id, folder=copy, voters={})
-    state = load_persistent_state(config, rng=random.Random(0))
+    with _quiet():
+        state = load_persistent_state(config, rng=random.Random(0))
     cut = None if state.log.cut is None else str(state.log.cut).replace(str(copy), str(folder))
     state.log.close()
     return None, None if cut is None else f"at the next start: {cut}"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """A block that writes nothing to the log: it would name the copy, which is gone soon."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def _not_a_data_folder(folder: Path) -> str | None:
+    """Return why no node has its data in this folder; None if one has, as far as can be seen."""
+    try:
+        if not folder.exists():
+            return f"{folder} does not exist; name the log.dir of a node"
+        for name in (meta_properties.FILE_NAME, LOG_FOLDER):
+            if not (folder / name).exists():
+                return f"{folder} has no {name}: no node has started on it; name the log.dir of one"
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
+    return None
+
+
+def _data_folders_in(folder: Path) -> tuple[str, ...]:
+    """The data folders of nodes one or two levels below."""
+    try:
+        found = [*folder.glob(_META), *folder.glob(f"*/{_META}")]
+    except OSError:
+        return ()
+    return tuple(sorted(str(each.parent) for each in found))
 
 
 def _check_unlocked(folder: Path) -> None:

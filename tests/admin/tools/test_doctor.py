@@ -55,7 +55,9 @@ def test_nothing_is_wrong_with_the_folder_of_a_node_that_has_stopped(folder: Pat
     assert contents(folder) == before
 
 
-def test_an_end_that_is_not_whole_is_told_and_stays(folder: Path) -> None:
+def test_an_end_that_is_not_whole_is_told_and_stays(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with (folder / LOG).open("ab") as log:
         log.write(b"\x00" * 7)
     before = contents(folder)
@@ -63,6 +65,7 @@ def test_an_end_that_is_not_whole_is_told_and_stays(folder: Path) -> None:
     assert result.exit_code == Exit.DONE
     assert f"WARNING {Rule.LOG_CUT_SHORT}: at the next start: cut 7 bytes from" in result.stdout
     assert str(folder / LOG) in result.stdout
+    assert "metaquorum-doctor-" not in caplog.text
     assert contents(folder) == before
 
 
@@ -139,7 +142,26 @@ def test_a_folder_without_a_node_is_told(tmp_path: Path, is_there: bool) -> None
         folder.mkdir(0o700)
     result = CliRunner().invoke(command, ["--dir", str(folder)])
     assert result.exit_code == Exit.NOT_FINISHED
-    assert f"{folder} has no meta.properties" in result.stdout
+    what = "has no meta.properties" if is_there else "does not exist; name the log.dir of a node"
+    assert f"{folder} {what}" in result.stdout
+
+
+def test_the_folder_above_a_data_folder_names_it(folder: Path) -> None:
+    data = folder.parent / "cluster" / "controller-1" / "data"
+    data.parent.mkdir(parents=True)
+    folder.rename(data)
+    for above in (data.parent, data.parent.parent):
+        result = CliRunner().invoke(command, ["--dir", str(above)])
+        assert result.exit_code == Exit.NOT_FINISHED
+        assert f"To mend it:     metaquorum doctor --dir {data}\n" in result.stdout
+        assert "chmod" not in result.stdout
+
+
+def test_settings_that_cannot_be_read_are_a_usage_error(tmp_path: Path) -> None:
+    for file in (tmp_path / "none.toml", tmp_path):
+        result = CliRunner().invoke(command, ["--config", str(file)])
+        assert (result.exit_code, result.stdout) == (Exit.USAGE, "")
+        assert f"{file} cannot be read: " in result.stderr
 
 
 @pytest.mark.parametrize(
