@@ -6,6 +6,7 @@ own. Levels have Kafka's names (KIP-412). The audit log is not among them: it ca
 
 import logging
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
@@ -26,6 +27,8 @@ LEVELS: Final[Mapping[str, int]] = MappingProxyType(
 )
 """Kafka's names of the levels."""
 _NAMES: Final = {level: name for name, level in LEVELS.items()}
+_NAME_CHARACTERS_MAX: Final = 100
+"""Of a name that is compared with those that there are."""
 AUDIT: Final = "audit"
 """The logger of the audit log."""
 
@@ -57,8 +60,11 @@ def levels() -> Mapping[str, str]:
 
 def refusal(name: str, level: str | None) -> str | None:
     """Return why this level cannot be set, None for the level of `root`; or None if it can."""
-    if name not in levels():
-        return f"Logger {name} does not exist!"
+    known = levels()
+    if name not in known:
+        near = get_close_matches(name[:_NAME_CHARACTERS_MAX], known, n=1)
+        right = f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}"
+        return f"Logger {name} does not exist! {right}"
     if level is None:
         return (
             f"Removing the log level of the {ROOT} logger is not allowed" if name == ROOT else None

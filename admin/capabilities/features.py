@@ -102,8 +102,7 @@ class AlterFeatures(Request[FeaturesChanged], frozen=True, kw_only=True):
     def contradiction(self) -> str | None:
         for name, level in self.levels.items():
             if name not in FEATURES:
-                right = did_you_mean(name, FEATURES) or f"; there are {', '.join(FEATURES)}"
-                return f"{name} is not a feature{right}"
+                return no_feature(name)
             if isinstance(level, str) and name != METADATA_VERSION:
                 return f"{level!r} is not a level of {name}: write a number from 0 on"
         try:
@@ -129,6 +128,12 @@ class AlterFeatures(Request[FeaturesChanged], frozen=True, kw_only=True):
         )
         check_part(done)
         return FeaturesChanged(levels=levels, dry_run=self.dry_run)
+
+
+def no_feature(name: str) -> str:
+    """The error of an unknown feature, with those that there are."""
+    right = did_you_mean(name, FEATURES) or f"; there are {', '.join(FEATURES)}"
+    return f"{name} is not a feature{right}"
 
 
 def _feature(name: str, level: int) -> Feature:

@@ -243,9 +243,13 @@ def _name_and_level(text: str) -> tuple[str, int]:
         raise ValueError(f"{text!r} is not name=level")
     if (number := whole_number(level, 32_767)) is not None:
         return name, number
-    from statemachine.features.features import level_of_release
+    from admin.capabilities.features import no_feature
+    from statemachine.features.features import FEATURES, level_of_release
     from statemachine.vocabulary import METADATA_VERSION
 
+    if name not in FEATURES:
+        # A number may be the level of a feature of a newer release.
+        raise ValueError(no_feature(name))
     if name != METADATA_VERSION:
         raise ValueError(f"{level!r} is not a level of {name}: write a number from 0 on")
     return name, level_of_release(level)
@@ -278,12 +282,20 @@ async def upgrade_features(
     for name in names:
         if names.count(name) > 1:
             raise click.BadParameter(f"{name} is given twice", param_hint="--feature")
+    from admin.faults import Refused
     from statemachine.commands import UpgradeType
 
     upgrade_type = UpgradeType.SAFE_DOWNGRADE if downgrade else UpgradeType.UPGRADE
     upgrade_type = UpgradeType.UNSAFE_DOWNGRADE if unsafe else upgrade_type
     async with target.client() as client:
-        await client.update_features(dict(levels), upgrade_type=upgrade_type, dry_run=dry_run)
+        try:
+            await client.update_features(dict(levels), upgrade_type=upgrade_type, dry_run=dry_run)
+        except Refused as error:
+            # In the words of Kafka, whose tool has a command of its own for it.
+            if "without setting the upgrade type" not in str(error):
+                raise
+            hint = "--downgrade allows a lower level if no metadata is lost"
+            raise click.ClickException(f"{error}; {hint}") from None
     for name, level in levels:
         say(f"{name} {'can be' if dry_run else 'is'} in force at level {level}.")
 

@@ -37,7 +37,8 @@ def test_a_level_is_set_and_given_back_to_root(caplog: pytest.LogCaptureFixture)
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (("nobody", SET, "INFO"), "Logger nobody does not exist!"),
+        (("nobody", SET, "INFO"), "Logger nobody does not exist! There are "),
+        (("proces", SET, "INFO"), "Logger proces does not exist! Did you mean process?"),
         (("audit", SET, "FATAL"), "Logger audit does not exist!"),
         ((NAME, SET, "LOUD"), "'LOUD' is not a level; there are TRACE, DEBUG, INFO, WARN"),
         ((NAME, SET, None), "'' is not a level"),

@@ -1,9 +1,11 @@
 """`metaquorum features`: output, requests, and usage errors."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from admin.model import (
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import error_code, response_schema
 from statemachine.commands import UpgradeType
+from tests.support.controllers import a_controller
 from tests.support.kio_values import make_known, nested
 
 NOBODY = ("--bootstrap-controller", "127.0.0.1:1", "--timeout", "50ms")
@@ -93,6 +96,8 @@ def test_the_answer_of_a_node_is_read_in_every_version(version: int) -> None:
         (("--feature", "group.version="), "'group.version=' is not name=level"),
         (("--feature", "group.version=one"), "'one' is not a level of group.version: write a num"),
         (("--feature", "group.version=-1"), "'-1' is not a level of group.version"),
+        (("--feature", "metadata.versoin=4.3"), "did you mean metadata.version?"),
+        (("--feature", "quite.another=4.3"), "quite.another is not a feature; there are "),
         (("--feature", "metadata.version=5.0"), "'5.0' is no level of metadata.version: write a"),
         (("--feature", "a=1", "--feature", "a=2"), "a is given twice"),
         (("--feature", "a=1", "--downgrade", "--unsafe"), "--downgrade or --unsafe, not both"),
@@ -102,6 +107,15 @@ def test_an_upgrade_that_is_not_understood_asks_nobody(arguments: Sequence[str],
     done = run("upgrade", *arguments, *NOBODY)
     assert done.exit_code == 2
     assert said in done.stderr.splitlines()[-1]
+
+
+async def test_a_downgrade_names_the_option_that_allows_it(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        whom = ("--bootstrap-controller", str(node.address))
+        lower = ("upgrade", "--feature", "metadata.version=20")
+        done = await asyncio.to_thread(run, *lower, *whom)
+    assert done.exit_code == 1
+    assert done.stderr.endswith("; --downgrade allows a lower level if no metadata is lost\n")
 
 
 @pytest.mark.parametrize("arguments", [("describe",), ("upgrade", "--feature", "a=1")])
