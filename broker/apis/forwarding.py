@@ -2,9 +2,10 @@
 
 The request travels unchanged, with the client's principal, and the response returns unchanged.
 Without an active controller it is retried, through an election if need be, until the timeout of
-the request. A lost response can make the controller execute a request twice, so every forwarded
-request states a desired state and not a change to it. If no controller answers in time, the client
-gets one error for everything in its request.
+the request. Then the client gets one error for everything in its request: NOT_CONTROLLER if no
+controller can have carried it out, and else REQUEST_TIMED_OUT. A lost response can make the
+controller execute a request twice, so every forwarded request states a desired state and not a
+change to it.
 """
 
 import asyncio
@@ -34,6 +35,8 @@ from quorum.transport.inbound import InboundRequest
 
 logger = logging.getLogger("broker")
 
+_SHARE_OF_TIME: Final = 0.9
+"""Of the timeout of a request: the answer arrives before the client gives up."""
 _TOO_MANY: Final = "too many requests are being forwarded"
 
 
@@ -115,10 +118,11 @@ class ForwardingManager:
         deadline_ms = self._clock() + _timeout_ms(message)
         backoff = Backoff()
         reason = "no active controller answered in time"
+        code = ErrorCode.NOT_CONTROLLER
         while not request.is_gone:
             left_ms = deadline_ms - self._clock()
             if left_ms <= 0:
-                _refuse(request, message, ErrorCode.REQUEST_TIMED_OUT, reason)
+                _refuse(request, message, code, reason)
                 return
             body = wrap(forwarded, timeout_ms=left_ms)
             try:
@@ -128,7 +132,10 @@ class ForwardingManager:
             except NoActiveController as failure:
                 logger.debug("Forwarding %s again: %s", request, failure)
                 reason = f"no active controller answered in time: {failure}"
-                await backoff.wait()
+                if failure.may_be_done:
+                    code = ErrorCode.REQUEST_TIMED_OUT
+                left_ms = max(0.0, deadline_ms - self._clock())
+                await asyncio.sleep(min(backoff.next_seconds(), left_ms / 1_000))
                 continue
             _respond(request, message, forwarded, answer)
             return
@@ -171,4 +178,4 @@ def _timeout_ms(message: Any) -> int:
     if timeout is None:
         return FORWARD_TIMEOUT_MS
     asked_ms: int = round(timeout.total_seconds() * 1_000)
-    return min(max(asked_ms, 1_000), FORWARD_TIMEOUT_MS)
+    return round(min(max(asked_ms, 1_000), FORWARD_TIMEOUT_MS) * _SHARE_OF_TIME)

@@ -16,7 +16,7 @@ from quorum.protocol.errors import ErrorCode, Malformed
 from quorum.protocol.shape import Data
 from quorum.transport.channel import AddressLookup, Channel
 from quorum.transport.connection import BodyWriter
-from quorum.transport.outcomes import RequestFailed
+from quorum.transport.outcomes import NOT_SENT, RequestFailed
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
 
@@ -31,6 +31,11 @@ LEADER_CHECK_MS: Final = 100
 
 class NoActiveController(Exception):
     """No active controller answered; the message names what was tried."""
+
+    def __init__(self, reason: str, *, may_be_done: bool = True) -> None:
+        """`may_be_done` unless no controller can have carried out the request."""
+        super().__init__(reason)
+        self.may_be_done = may_be_done
 
 
 class Backoff:
@@ -106,7 +111,7 @@ class NodeToControllerChannelManager:
         """
         address = self._leader_address()
         if address is None:
-            raise NoActiveController("the quorum has no leader")
+            raise NoActiveController("the quorum has no leader", may_be_done=False)
         where = f"{address[0]}:{address[1]}"
         self._address = address
         self._channel.leave_old_address()
@@ -116,13 +121,17 @@ class NodeToControllerChannelManager:
             reply = await self._channel.call(api_key, body, timeout_ms=timeout_ms, version=version)
             answer = reply.decode()
             refusal = reason_of(answer) if api_key == ApiKey.ENVELOPE else None
-        except (RequestFailed, Malformed) as failure:
-            raise NoActiveController(f"{where}: {failure}") from failure
+        except RequestFailed as error:
+            may_be_done = error.failure.cause not in NOT_SENT
+            raise NoActiveController(f"{where}: {error}", may_be_done=may_be_done) from error
+        except Malformed as error:
+            raise NoActiveController(f"{where}: {error}") from error
         finally:
             self._under_way -= 1
         if answer.error_code == ErrorCode.NOT_CONTROLLER:
-            said = "not the active controller" if refusal is None else refusal.text
-            raise NoActiveController(f"{where}: {said}")
+            if refusal is None:
+                raise NoActiveController(f"{where}: not the active controller")
+            raise NoActiveController(f"{where}: {refusal.text}", may_be_done=refusal.may_be_done)
         return answer
 
     def sweep(self, now_ms: int) -> int | None:

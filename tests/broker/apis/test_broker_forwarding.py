@@ -1,5 +1,6 @@
 """Requests that a broker forwards to the active controller, and its errors without one."""
 
+import asyncio
 import threading
 from dataclasses import replace
 from datetime import timedelta
@@ -16,6 +17,7 @@ from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import Reason, write_refusal
 from quorum.protocol.refusals import build_refusal
 from quorum.transport.address import Address
+from quorum.transport.controller_channel import NoActiveController, NodeToControllerChannelManager
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.outcomes import RequestFailed
 from tests.broker.embedded_cluster import cluster, until
@@ -116,8 +118,28 @@ async def test_why_no_controller_did_it_reaches_the_client(tmp_path: Path) -> No
             await until(is_asked_again)
         assert asked > 1
         answer = await waiting
-        assert answer.topics[0].error_code == 7
+        assert answer.topics[0].error_code == 41
         assert answer.topics[0].error_message.endswith(": its disk is full")
+
+
+@pytest.mark.parametrize(("is_lost", "code"), [(False, 41), (True, 7)])
+async def test_a_request_that_no_controller_can_have_carried_out_is_not_in_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, *, is_lost: bool
+) -> None:
+    losses = iter([is_lost])
+
+    async def send(self: object, *_: object, **__: object) -> None:
+        raise NoActiveController("nobody leads", may_be_done=next(losses, False))
+
+    async with cluster(tmp_path, 1) as brokers:
+        monkeypatch.setattr(NodeToControllerChannelManager, "send", send)
+        began = asyncio.get_running_loop().time()
+        answer = await brokers[1].call(
+            ApiKey.CREATE_TOPICS, 7, create_topics(7, timeout_ms=1_000)
+        )
+        assert asyncio.get_running_loop().time() - began < 1, "the client would have given up"
+        assert answer.topics[0].error_code == code
+        assert answer.topics[0].error_message.endswith("in time: nobody leads")
 
 
 async def test_another_error_of_the_envelope_is_the_clients_unknown_error(tmp_path: Path) -> None:

@@ -32,11 +32,12 @@ def test_the_next_leader_is_asked_at_once_where_the_last_one_refused(run: Run) -
             channel = NodeToControllerChannelManager(
                 lambda: leader[0], client_id="broker", sweeper=sweeper, rng=random.Random(1)
             )
-            with pytest.raises(NoActiveController, match="no leader"):
+            with pytest.raises(NoActiveController, match="no leader") as unknown:
                 await ask(channel)
             leader[0] = HOST, refusing_port()
-            with pytest.raises(NoActiveController, match="nobody accepts connections"):
+            with pytest.raises(NoActiveController, match="nobody accepts connections") as refused:
                 await ask(channel)
+            assert not (unknown.value.may_be_done or refused.value.may_be_done)
             leader[0] = HOST, port
             assert (await ask(channel)).error_code == 0
             await channel.close()
@@ -65,8 +66,9 @@ def test_a_request_to_a_node_that_leads_no_more_fails(run: Run) -> None:
             assert not waiting.done(), "it may lead again"
             leader[0] = HOST, new_port
             channel.sweep(clock())
-            with pytest.raises(NoActiveController, match="another address"):
+            with pytest.raises(NoActiveController, match="another address") as lost:
                 await waiting
+            assert lost.value.may_be_done
             assert (await ask(channel)).error_code == 0
             await channel.close()
         sweeper.close()
