@@ -184,7 +184,8 @@ async def log_dirs(
         if brokers is not None:
             missing = sorted({*brokers} - {*wanted.values()})
             if missing:
-                raise click.ClickException(f"{named(missing)}: not alive")
+                alive = ids(sorted(wanted.values())) or "none"
+                raise click.ClickException(f"{named(missing)}: not among those alive: {alive}")
             wanted = {where: each for where, each in wanted.items() if each in brokers}
         partitions = None
         if topics:

@@ -64,9 +64,10 @@ async def wait_for(
                     await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
         assert within_ms is not None
+        waits_for = "" if move is None else display.unsaid(move)
         display.end()
-        waits_for = "" if move is None else f" {stuck(move) or _progress(move)}"
         time = show_duration(within_ms)
+        waits_for = waits_for and f" {waits_for}"
         say(f"Move {move_id} has not ended within {time}.{waits_for} It goes on: {then}")
         return Exit.NOT_FINISHED
     except asyncio.CancelledError:
@@ -104,6 +105,11 @@ class _Progress:
             self._next_line = self._now() + LINE_SECONDS
             self._shown = progress
             say(progress)
+
+    def unsaid(self, move: "DescribedMove") -> str:
+        """What the move waits for, or its progress; empty if that is what was shown last."""
+        words = stuck(move) or _progress(move)
+        return "" if words in (self._said, self._shown) else words
 
     def say(self, words: str) -> None:
         """Print a line, unless it repeats the last one."""

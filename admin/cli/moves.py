@@ -351,10 +351,13 @@ def move_details(move: "DescribedMove") -> str:
 
 def altered(found: "MovesChanged", done: str) -> str:
     """The output of `pause`, `resume`, `priority` and `throttle`."""
-    changed = [str(each.move_id) for each in found.moves if not each.kafka_error_code]
-    if not changed:
-        return ""
-    return f"{'Moves' if len(changed) > 1 else 'Move'} {', '.join(changed)} {done}."
+    accepted = [each for each in found.moves if not each.kafka_error_code]
+    changed = [str(each.move_id) for each in accepted if each.message is None]
+    lines = [f"{each.message[0].upper()}{each.message[1:]}." for each in accepted if each.message]
+    if changed:
+        what = "Moves" if len(changed) > 1 else "Move"
+        lines.insert(0, f"{what} {', '.join(changed)} {done}.")
+    return "\n".join(lines)
 
 
 def cancelled(found: "MovesChanged", *, dry_run: bool) -> str:

@@ -163,7 +163,8 @@ async def describe(
         )
     if not status and not replication:
         raise click.UsageError(
-            "One of --status or --replication must be specified with describe sub-command"
+            "One of --status or --replication must be specified with describe sub-command; "
+            "--brokers lists the address of every node"
         )
     if human_readable and not replication:
         raise click.UsageError(

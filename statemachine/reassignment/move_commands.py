@@ -426,7 +426,7 @@ def pause_moves(
     if command.moves is None:
         _switch_all(pending, command)
     else:
-        moves = [_move_altered(each, _switch(pending, each, command)) for each in command.moves]
+        moves = [_switched(pending, each, command) for each in command.moves]
         answer = commands.MovesAltered(moves=tuple(moves))
     yield from throttle.adapt(pending, before)
     return answer
@@ -444,6 +444,19 @@ def _switch_all(pending: PendingDecision, command: commands.PauseMoves) -> None:
     )
     pending.records.append(record)
     pending.all_paused = record if command.paused else None
+
+
+def _switched(
+    pending: PendingDecision, move_id: MoveId, command: commands.PauseMoves
+) -> commands.MoveAltered:
+    """Pause or resume one move; the message says if there was no pause to end."""
+    move = pending.moves.get(move_id)
+    if not command.paused and move is not None and _is_running(move):
+        message = f"move {move_id} was not paused"
+        if pending.all_paused is not None:
+            message += " by its id; the pause of all moves goes on"
+        return commands.MoveAltered(move_id=move_id, message=message)
+    return _move_altered(move_id, _switch(pending, move_id, command))
 
 
 def _switch(
@@ -489,6 +502,10 @@ def alter_move(
 def _move_altered(move_id: MoveId, outcome: Move | Refusal | None) -> commands.MoveAltered:
     refusal = outcome if isinstance(outcome, Refusal) else None
     return commands.MoveAltered.from_refusal(refusal, move_id=move_id)
+
+
+def _is_running(move: Move) -> bool:
+    return move.outcome is None and move.state == MoveState.RUNNING
 
 
 def _running(pending: PendingDecision, move_id: MoveId) -> Move | Refusal:

@@ -80,6 +80,10 @@ async def test_moves_are_held_up_and_go_on(tmp_path: Path) -> None:
         )
         assert "It is paused by User:ANONYMOUS since" in (await run(node, "show", "1")).stdout
         assert (await run(node, "resume", "1")).stdout == "Move 1 resumed.\n"
+        resumed = node.controller.image.moves[1]
+        again = await run(node, "resume", "1")
+        assert (again.exit_code, again.stdout) == (0, "Move 1 was not paused.\n")
+        assert node.controller.image.moves[1] == resumed
         assert (await run(node, "priority", "1", "-5")).stdout == "Move 1 has priority -5.\n"
         assert (await run(node, "priority", "1", "5")).stdout == "Move 1 has priority 5.\n"
         assert (await run(node, "pause", "--all")).stdout == "All moves are paused.\n"
@@ -88,6 +92,8 @@ async def test_moves_are_held_up_and_go_on(tmp_path: Path) -> None:
         assert (row.split()[3], row.split()[9]) == ("paused", "5")
         one = (await run(node, "show", "1")).stdout.splitlines()
         assert (one[0], one[1][:8]) == (first, "Move 1: ")
+        still = "Move 1 was not paused by its id; the pause of all moves goes on.\n"
+        assert (await run(node, "resume", "1")).stdout == still
         assert (await run(node, "resume", "--all")).stdout == "All moves are resumed.\n"
         later = await run(node, "pause", "1", "--after-step")
         assert later.stdout == "Move 1 paused after the steps in progress.\n"

@@ -92,9 +92,9 @@ async def test_a_wait_with_a_time_out_gives_up_and_says_what_it_waits_for(tmp_pa
         done = await run_moves(node, "wait", "1", "--timeout", "1500ms")
         assert (done.exit_code, done.stdout) == (3, "")
         assert done.stderr.splitlines()[-1].startswith(
-            "Move 1 has not ended within 1.5 s. Move 1: of 1 partition(s) 0 done, 1 in progress. "
-            "Bytes left to copy: unknown. It goes on: `metaquorum moves show 1` shows it, "
+            "Move 1 has not ended within 1.5 s. It goes on: `metaquorum moves show 1` shows it, "
         )
+        assert done.stderr.count("Bytes left to copy: unknown.") == 1
         drained = ("decommission", "--brokers", "101", "--wait", "--timeout", "1500ms")
         where = ("--bootstrap-controller", str(node.address))
         arguments = ["brokers", *drained, *where]

@@ -29,6 +29,7 @@ def refusal(*arguments: str | Path) -> str:
     [
         ((), "give a command: describe --status, describe --replication, or --describe"),
         (("describe", *SERVER), "One of --status or --replication must be specified with"),
+        (("describe", *SERVER), "; --brokers lists the address of every node"),
         (("describe", "--status", "--replication", *SERVER), "Only one of --status or --rep"),
         (("describe", "--status"), "give --bootstrap-server or --bootstrap-controller"),
         (

@@ -57,8 +57,11 @@ export function update() {
   transfer.disabled = quorum.leader_id < 0 || quorum.current_voters.length < 2;
   sync(rows, quorum.current_voters, (each) => each.replica_id, make, show);
   others.hidden = quorum.observers.length === 0;
-  const late = [...quorum.observers].sort((a, b) => b.lag - a.lag).slice(0, OBSERVERS);
-  put(observed, `Observers: ${whole(quorum.observers.length)}, the furthest behind by ${late.length ? plural(late[0].lag, "record") : 0}`);
+  const byLag = [...quorum.observers].sort((a, b) => b.lag - a.lag);
+  const late = byLag.slice(0, OBSERVERS);
+  // One that does not fetch any more, such as an unregistered broker, is gone and not behind.
+  const slowest = byLag.find((each) => each.reachable !== false);
+  put(observed, `Observers: ${whole(quorum.observers.length)}, the furthest behind by ${slowest ? plural(slowest.lag, "record") : 0}`);
   const shown = others.open ? late.sort((a, b) => a.replica_id - b.replica_id) : [];
   sync(observers, shown, (each) => each.replica_id, make, show);
 }
