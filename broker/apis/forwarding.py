@@ -134,7 +134,7 @@ class ForwardingManager:
                 reason = f"no active controller answered in time: {failure}"
                 if failure.may_be_done:
                     code = ErrorCode.REQUEST_TIMED_OUT
-                left_ms = max(0.0, deadline_ms - self._clock())
+                left_ms = max(0, deadline_ms - self._clock())
                 await asyncio.sleep(min(backoff.next_seconds(), left_ms / 1_000))
                 continue
             _respond(request, message, forwarded, answer)

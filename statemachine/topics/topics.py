@@ -12,7 +12,13 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from statemachine.brokers.lifecycle import closed_note, cordon_refusal, fenced_takers, is_closed, takers
+from statemachine.brokers.lifecycle import (
+    closed_note,
+    cordon_refusal,
+    fenced_takers,
+    is_closed,
+    takers,
+)
 from statemachine.commands import (
     CreatePartitions,
     CreateTopics,
@@ -28,7 +34,7 @@ from statemachine.commands import (
     TopicsDeleted,
 )
 from statemachine.configs.topic_configs import new_topic_refusal
-from statemachine.errors import Error, Refusal, listed
+from statemachine.errors import Error, Refusal
 from statemachine.image.partition_table import Topic
 from statemachine.limits import (
     CREATED_PARTITIONS_MAX,

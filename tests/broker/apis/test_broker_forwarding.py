@@ -134,9 +134,7 @@ async def test_a_request_that_no_controller_can_have_carried_out_is_not_in_doubt
     async with cluster(tmp_path, 1) as brokers:
         monkeypatch.setattr(NodeToControllerChannelManager, "send", send)
         began = asyncio.get_running_loop().time()
-        answer = await brokers[1].call(
-            ApiKey.CREATE_TOPICS, 7, create_topics(7, timeout_ms=1_000)
-        )
+        answer = await brokers[1].call(ApiKey.CREATE_TOPICS, 7, create_topics(7, timeout_ms=1_000))
         assert asyncio.get_running_loop().time() - began < 1, "the client would have given up"
         assert answer.topics[0].error_code == code
         assert answer.topics[0].error_message.endswith("in time: nobody leads")
