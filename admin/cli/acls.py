@@ -11,8 +11,8 @@ from admin.cli.options import (
     add_options,
     finish,
     output_option,
-    say,
     show,
+    show_done,
     with_target,
     yes_option,
 )
@@ -114,6 +114,7 @@ def command() -> None:
     "--host", "hosts", multiple=True, default=("*",), help="From this address only.  [default: *]"
 )
 @with_target
+@output_option
 async def add(
     target: Target,
     pattern: str,
@@ -121,6 +122,7 @@ async def add(
     denied: Sequence[str],
     operations: Sequence[str],
     hosts: Sequence[str],
+    output: str,
     **resource: Any,
 ) -> None:
     """Add ACLs: one for each principal, operation and host."""
@@ -153,8 +155,7 @@ async def add(
     ]
     async with target.client() as client:
         await client.carry_out(security.create_acls(acls))
-    for each in acls:
-        say(f"Added {each}.")
+    show_done("\n".join(f"Added {each}." for each in acls), output, **_data(acls))
 
 
 def _check_operations(kind: "ResourceType", names: Sequence[str]) -> None:

@@ -59,34 +59,37 @@ async def list_(target: Target, stale: bool, output: str) -> None:
 @command.command()
 @brokers_option
 @with_target
-async def cordon(target: Target, brokers: tuple[int, ...]) -> Exit:
+@output_option
+async def cordon(target: Target, brokers: tuple[int, ...], output: str) -> Exit:
     """Assign no new replicas to brokers; existing replicas stay."""
     from admin.capabilities.brokers import CordonBrokers
 
-    return await _alter(target, CordonBrokers(broker_ids=brokers), "Cordoned")
+    return await _alter(target, CordonBrokers(broker_ids=brokers), "Cordoned", output)
 
 
 @command.command()
 @brokers_option
 @with_target
-async def uncordon(target: Target, brokers: tuple[int, ...]) -> Exit:
+@output_option
+async def uncordon(target: Target, brokers: tuple[int, ...], output: str) -> Exit:
     """Undo a cordon: assign new replicas to brokers again."""
     from admin.capabilities.brokers import UncordonBrokers
 
-    return await _alter(target, UncordonBrokers(broker_ids=brokers), "Uncordoned")
+    return await _alter(target, UncordonBrokers(broker_ids=brokers), "Uncordoned", output)
 
 
 @command.command()
 @brokers_option
 @with_target
-async def unregister(target: Target, brokers: tuple[int, ...]) -> Exit:
+@output_option
+async def unregister(target: Target, brokers: tuple[int, ...], output: str) -> Exit:
     """Unregister brokers that are stopped and have no replicas; see `decommission`.
 
     Exit code 1 if the controller refuses any of them; the others are unregistered.
     """
     from admin.capabilities.brokers import UnregisterBrokers
 
-    return await _alter(target, UnregisterBrokers(broker_ids=brokers), "Unregistered")
+    return await _alter(target, UnregisterBrokers(broker_ids=brokers), "Unregistered", output)
 
 
 @command.command("safe-to-stop")
@@ -156,13 +159,17 @@ async def decommission(
 )
 @key_option
 @with_target
-async def recommission(target: Target, brokers: tuple[int, ...], dry_run: bool, key: str) -> Exit:
+@output_option
+async def recommission(
+    target: Target, brokers: tuple[int, ...], dry_run: bool, key: str, output: str
+) -> Exit:
     """Undo a decommission: cancel its moves and uncordon the brokers."""
     check_dry_run(dry_run, key=key)
     from admin.capabilities.decommission import RecommissionBrokers
     from admin.cli.plans import recommission as work
 
-    return await work(target, RecommissionBrokers(broker_ids=brokers, dry_run=dry_run, key=key))
+    request = RecommissionBrokers(broker_ids=brokers, dry_run=dry_run, key=key)
+    return await work(target, request, output)
 
 
 @command.command("log-dirs")
@@ -305,11 +312,14 @@ def listed(brokers: "Sequence[Broker]") -> str:
     return columns(brokers, _BROKERS) if brokers else ""
 
 
-async def _alter(target: Target, request: "Request[BrokersAltered]", done: str) -> Exit:
+async def _alter(
+    target: Target, request: "Request[BrokersAltered]", done: str, output: str
+) -> Exit:
     """Ask for a change, and print which brokers were changed and which were refused."""
     found = await target.ask(request)
     changed = [each.broker_id for each in found.brokers if not each.kafka_error_code]
-    return finish(f"{done}: {ids(changed)}." if changed else "", refused_parts(found.brokers))
+    show(found, output, lambda _: f"{done}: {ids(changed)}." if changed else "")
+    return finish(errors=refused_parts(found.brokers))
 
 
 def judged(brokers: Sequence[int], found: "Safety") -> str:

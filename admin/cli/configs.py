@@ -16,6 +16,7 @@ from admin.cli.options import (
     output_option,
     say,
     show,
+    show_done,
     with_target,
 )
 from admin.cli.output import Columns, columns
@@ -124,6 +125,7 @@ async def _at_broker(target: Target, broker: int) -> Target:
     help="Set names of brokers that this program does not know: of plug-ins, or newer releases.",
 )
 @with_target
+@output_option
 async def alter(
     target: Target,
     topic: str | None,
@@ -133,6 +135,7 @@ async def alter(
     values: Sequence[tuple[str, str]],
     removed: Sequence[str],
     allow_unknown: bool,
+    output: str,
 ) -> None:
     """Set or delete configurations: all of them or, on an error, none.
 
@@ -160,7 +163,7 @@ async def alter(
                 )
         with hinting(() if topic is None else names):
             await client.alter_configs(kind, name, dict(values), removed)
-    say(f"Changed {', '.join(names)}.")
+    show_done(f"Changed {', '.join(names)}.", output, set=dict(values), deleted=[*removed])
     if broker is not None and values and not target.servers and not await _judged(target, broker):
         say(f"A controller does not know what broker {broker} can change while it runs.")
 
@@ -268,12 +271,14 @@ def _name_and_level(text: str) -> tuple[str, int]:
 @click.option("--unsafe", is_flag=True, help="Allow a lower level even if metadata is lost.")
 @click.option("--dry-run", is_flag=True, help="Validate the request; change nothing.")
 @with_target
+@output_option
 async def upgrade_features(
     target: Target,
     levels: Sequence[tuple[str, int]],
     downgrade: bool,
     unsafe: bool,
     dry_run: bool,
+    output: str,
 ) -> None:
     """Change the levels of features: all of them or, on an error, none."""
     if downgrade and unsafe:
@@ -296,8 +301,9 @@ async def upgrade_features(
                 raise
             hint = "--downgrade allows a lower level if no metadata is lost"
             raise click.ClickException(f"{error}; {hint}") from None
-    for name, level in levels:
-        say(f"{name} {'can be' if dry_run else 'is'} in force at level {level}.")
+    be = "can be" if dry_run else "is"
+    sentences = [f"{name} {be} in force at level {level}." for name, level in levels]
+    show_done("\n".join(sentences), output, levels=dict(levels), dry_run=dry_run)
 
 
 def described(found: "FeaturesDescription") -> str:

@@ -19,6 +19,7 @@ from admin.cli.options import (
     output_option,
     say,
     show,
+    show_done,
     with_target,
     yes_option,
 )
@@ -365,19 +366,23 @@ def new_offset(
 @click.argument("groups", nargs=-1, required=True)
 @yes_option
 @with_target
-def delete(target: Target, groups: Sequence[str], yes: bool) -> Coroutine[Any, Any, Exit]:
+@output_option
+def delete(
+    target: Target, groups: Sequence[str], yes: bool, output: str
+) -> Coroutine[Any, Any, Exit]:
     """Delete GROUPS, which must have no members, with their committed offsets."""
     target.brokers("groups are kept by brokers: give --bootstrap-server")
     names = list(dict.fromkeys(groups))
     target.confirm(f"Delete the offsets of {', '.join(names)}?", yes=yes)
-    return _delete(target, names)
+    return _delete(target, names, output)
 
 
-async def _delete(target: Target, names: Sequence[str]) -> Exit:
+async def _delete(target: Target, names: Sequence[str], output: str) -> Exit:
     async with _asking(target) as asking:
         failed = await asking.admin.delete_groups(names)
-    for name in names:
-        if failed[name] is None:
-            say(f"Deleted group {name}.")
+    deleted = [name for name in names if failed[name] is None]
+    if deleted or output != "table":
+        sentence = "\n".join(f"Deleted group {name}." for name in deleted)
+        show_done(sentence, output, deleted=deleted)
     reasons = {name: each.reason for name, each in failed.items() if each is not None}
     return finish(errors=[f"Error: group {name}: {why}" for name, why in reasons.items()])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from admin.cli.options import Exit, say, write
+from admin.cli.options import Exit, say, show
 from admin.units import show_duration, show_size
 
 if TYPE_CHECKING:
@@ -23,7 +23,12 @@ LINE_SECONDS: Final = 5.0
 
 
 async def wait_for(
-    client: "AdminClient", move_id: int, *, is_begun: bool = False, within_ms: int | None = None
+    client: "AdminClient",
+    move_id: int,
+    *,
+    is_begun: bool = False,
+    within_ms: int | None = None,
+    output: str = "table",
 ) -> Exit:
     """Show the progress of a move on stderr until it has ended, or until `within_ms` is over.
 
@@ -75,7 +80,7 @@ async def wait_for(
         say(f"Move {move_id} goes on: {then}")
         raise
     display.end()
-    write(_sentence(move, f" is {move.state}"))
+    show(move, output, lambda move: _sentence(move, f" is {move.state}"))
     return Exit.DONE if move.state == "completed" else Exit.FAILED
 
 

@@ -127,12 +127,14 @@ async def pause(
 @_ids
 @click.option("--all", "everything", is_flag=True, help="End a pause of all moves.")
 @with_target
-async def resume(target: Target, moves: tuple[int, ...], everything: bool) -> Exit:
+@output_option
+async def resume(target: Target, moves: tuple[int, ...], everything: bool, output: str) -> Exit:
     """Resume paused moves. A move paused by its id is resumed by its id."""
     _check_named(moves, everything=everything)
     from admin.capabilities.moves import ResumeMoves
 
-    return await _alter(target, ResumeMoves(moves=moves, everything=everything), "resumed")
+    request = ResumeMoves(moves=moves, everything=everything)
+    return await _alter(target, request, "resumed", output)
 
 
 @command.command()
@@ -153,6 +155,7 @@ async def resume(target: Target, moves: tuple[int, ...], everything: bool) -> Ex
 )
 @click.option("--dry-run", is_flag=True, help="Show the resulting replicas; change nothing.")
 @with_target
+@output_option
 async def cancel(
     target: Target,
     moves: tuple[int, ...],
@@ -160,6 +163,7 @@ async def cancel(
     partitions: "tuple[PartitionId, ...]",
     everything: bool,
     dry_run: bool,
+    output: str,
 ) -> Exit:
     """Cancel moves: revert the steps in progress and drop the steps that remain.
 
@@ -179,39 +183,42 @@ async def cancel(
         dry_run=dry_run,
     )
     found = await target.ask(request)
-    return finish(cancelled(found, dry_run=dry_run), refused(found))
+    show(found, output, lambda found: cancelled(found, dry_run=dry_run))
+    return finish(errors=refused(found))
 
 
 @command.command()
 @_id
 @with_target
-async def wait(target: Target, id: int) -> Exit:
+@output_option
+async def wait(target: Target, id: int, output: str) -> Exit:
     """Wait for a move to finish and show its progress.
 
     It waits as long as that takes or, if --timeout is given, at most for that time. Exit code 0:
     completed; 1: ended otherwise; 3: not ended in that time.
     """
     async with target.client() as client:
-        return await wait_for(client, id, within_ms=target.wait_ms)
+        return await wait_for(client, id, within_ms=target.wait_ms, output=output)
 
 
 @command.command()
 @_id
 @click.option("--dry-run", is_flag=True, help="Show the resulting replicas; change nothing.")
 @with_target
-async def rollback(target: Target, id: int, dry_run: bool) -> Exit:
+@output_option
+async def rollback(target: Target, id: int, dry_run: bool, output: str) -> Exit:
     """Undo a move: restore the previous replicas, by a new move."""
     from admin.capabilities.moves import RollBackMove
     from admin.cli.reassign_actions import foresee_rollback
 
     async with target.client() as client:
         found = await client.ask(RollBackMove(move_id=id, dry_run=dry_run))
-        done = rolled_back(id, found)
-        if dry_run and found.partitions_accepted:
+        if output == "table" and dry_run and found.partitions_accepted:
             write(outcomes(found, "would be rolled back, to these replicas"))
             await foresee_rollback(client, id, found)
-            done = ""
-    return finish(done, refused(found))
+        else:
+            show(found, output, lambda found: rolled_back(id, found))
+    return finish(errors=refused(found))
 
 
 @command.command("rollback-plan")
@@ -233,29 +240,30 @@ async def rollback_plan(target: Target, id: int) -> None:
 @_id
 @click.argument("priority", type=PRIORITY)
 @with_target
-async def priority(target: Target, id: int, priority: int) -> Exit:
+@output_option
+async def priority(target: Target, id: int, priority: int, output: str) -> Exit:
     """Set the priority of a move. Higher priorities go first; the default is 0."""
     from admin.capabilities.moves import AlterMove
 
     request = AlterMove(move_id=id, priority=priority)
-    return await _alter(target, request, f"has priority {priority}")
+    return await _alter(target, request, f"has priority {priority}", output)
 
 
 @command.command(context_settings=_NUMBERS)
 @_id
 @click.argument("bytes_per_s", type=RATE_OR_NONE, metavar="BYTES_PER_S")
 @with_target
-async def throttle(target: Target, id: int, bytes_per_s: int) -> Exit:
+@output_option
+async def throttle(target: Target, id: int, bytes_per_s: int, output: str) -> Exit:
     """Limit the bytes per second copied to and from each broker; 0 removes the limit."""
     from admin.capabilities.moves import AlterMove
 
     done = f"is throttled to {bytes_per_s} bytes/s" if bytes_per_s else "is no longer throttled"
-    return await _alter(target, AlterMove(move_id=id, throttle_bytes_per_s=bytes_per_s), done)
+    request = AlterMove(move_id=id, throttle_bytes_per_s=bytes_per_s)
+    return await _alter(target, request, done, output)
 
 
-async def _alter(
-    target: Target, request: "Request[MovesChanged]", done: str, output: str = "table"
-) -> Exit:
+async def _alter(target: Target, request: "Request[MovesChanged]", done: str, output: str) -> Exit:
     found = await target.ask(request)
     everything = getattr(request, "everything", False)
     show(found, output, lambda _: f"All moves are {done}." if everything else altered(found, done))

@@ -649,6 +649,14 @@ def show(
     write_data(json_of(found), output)
 
 
+def show_done(sentence: str, output: str, **data: Any) -> None:
+    """Say what was done, or write it to stdout as an object with these members."""
+    if output == "table":
+        say(sentence)
+    else:
+        write_data(data, output)
+
+
 def run(work: Coroutine[Any, Any, T], *, if_interrupted: str = "interrupted") -> T:
     """Run `work`; an expected error becomes one sentence on stderr and exit code 1."""
     import asyncio

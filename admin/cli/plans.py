@@ -130,10 +130,22 @@ def _decommissioned(brokers: Sequence[int], found: PlanResult, *, again: bool) -
         yield progress(brokers, found)
 
 
-async def recommission(target: Target, request: RecommissionBrokers) -> Exit:
+async def recommission(target: Target, request: RecommissionBrokers, output: str) -> Exit:
     """Uncordon the brokers and cancel the moves that empty them."""
     async with target.client() as client:
         found = await ask_with_key(request, client.ask)
+    unknown = (f"Error: {not_registered([each])}" for each in found.drain.unregistered)
+    errors = [*_refused(found), *unknown]
+    if output == "table":
+        _write_recommissioned(request, found)
+    else:
+        cancelled = [{**each.id._asdict(), "replicas": each.replicas} for each in found.partitions]
+        data = {"dry_run": request.dry_run, "uncordoned": found.drain.cordoned}
+        write_data({**data, "partitions": cancelled, **begun_data(found)}, output)
+    return finish(errors=errors)
+
+
+def _write_recommissioned(request: RecommissionBrokers, found: PlanResult) -> None:
     drain = found.drain
     replicas = reassign_text.replicas(found.partitions, found.accepted)
     if request.dry_run:
@@ -150,11 +162,9 @@ async def recommission(target: Target, request: RecommissionBrokers) -> Exit:
         if found.moves:
             commands = ", ".join(f"`metaquorum moves rollback {id}`" for id in found.moves)
             say(f"To restore replicas that had already moved: {commands}.")
-    unknown = (f"Error: {not_registered([each])}" for each in drain.unregistered)
-    return finish(errors=[*_refused(found), *unknown])
 
 
-async def change_factor(target: Target, request: ChangeReplicationFactor) -> Exit:
+async def change_factor(target: Target, request: ChangeReplicationFactor, output: str) -> Exit:
     """Change the replication factor by a move, or show its plan."""
     async with target.client() as client:
         found = await ask_with_key(request, client.ask)
@@ -162,9 +172,16 @@ async def change_factor(target: Target, request: ChangeReplicationFactor) -> Exi
             return finish(errors=[f"Error: {found.reason}"])
         if request.dry_run:
             moved = await bytes_of(client, found)
-            write(effects(found.planned, found.foreseen, moved.bytes_moved))
+            show(
+                found,
+                output,
+                lambda found: effects(found.planned, found.foreseen, moved.bytes_moved),
+                lambda found: plan_data(found, moved),
+            )
             return Exit.DONE
-        if found.accepted:
+        if output != "table":
+            write_data(begun_data(found), output)
+        elif found.accepted:
             write(begun(found))
             await _write_throttle(client, found.moves, request)
     return finish(errors=_refused(found))

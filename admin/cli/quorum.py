@@ -27,6 +27,7 @@ from admin.cli.options import (
     watchable,
     with_target,
     write,
+    write_data,
 )
 from admin.cli.version import version_option
 from quorum.clocks import wall_ms
@@ -234,11 +235,13 @@ _voter_options: Final = add_options(
     "--listener", type=ADDRESSES, help="Its address: host:port. [default: that it has registered]"
 )
 @with_target
+@output_option
 async def add_controller(
     target: Target,
     controller_id: int,
     directory: "UUID | None",
     listener: "tuple[Address, ...] | None",
+    output: str,
 ) -> None:
     """Add a voter, which must have caught up (KIP-853)."""
     from quorum.core.vocabulary import uuid_to_text
@@ -251,10 +254,12 @@ async def add_controller(
         address = listener[0] if listener else await _registered(target, client, controller_id)
         name = _listener_name(quorum)
         await client.add_voter(key, [(name, address)])
-    write(
-        f"Added controller {key.id} with directory id {uuid_to_text(key.directory_id)} and "
-        f"endpoints: {name}://{address}"
-    )
+    id, endpoint = uuid_to_text(key.directory_id), f"{name}://{address}"
+    if output != "table":
+        added = {"controller_id": key.id, "directory_id": id, "endpoint": endpoint}
+        write_data(added, output)
+        return
+    write(f"Added controller {key.id} with directory id {id} and endpoints: {endpoint}")
 
 
 async def _registered(target: Target, client: "AdminClient", controller_id: int) -> "Address":
@@ -281,15 +286,22 @@ def _listener_name(quorum: "QuorumDescription") -> str:
 @command.command("remove-controller")
 @_voter_options
 @with_target
-async def remove_controller(target: Target, controller_id: int, directory: "UUID | None") -> None:
+@output_option
+async def remove_controller(
+    target: Target, controller_id: int, directory: "UUID | None", output: str
+) -> None:
     """Remove a voter (KIP-853)."""
     from quorum.core.vocabulary import uuid_to_text
 
     async with target.client() as client:
         key = _key(await client.describe_quorum(), controller_id, directory, votes=True)
         await client.remove_voter(key)
+    id = uuid_to_text(key.directory_id)
+    if output != "table":
+        write_data({"controller_id": key.id, "directory_id": id}, output)
+        return
     # Two spaces, as in Kafka's tool.
-    write(f"Removed  KRaft controller {key.id} with directory id {uuid_to_text(key.directory_id)}")
+    write(f"Removed  KRaft controller {key.id} with directory id {id}")
 
 
 POLL_SECONDS: Final = 0.2

@@ -10,8 +10,8 @@ from admin.cli.options import (
     Target,
     add_options,
     output_option,
-    say,
     show,
+    show_done,
     with_target,
 )
 from admin.cli.output import Columns, columns
@@ -61,11 +61,13 @@ async def describe(target: Target, output: str, **names: Any) -> None:
 @click.option("--delete", "removed", multiple=True, metavar="NAME", help="Remove this quota.")
 @click.option("--dry-run", is_flag=True, help="Check the request and change nothing.")
 @with_target
+@output_option
 async def alter(
     target: Target,
     values: Sequence[tuple[str, str]],
     removed: Sequence[str],
     dry_run: bool,
+    output: str,
     **names: Any,
 ) -> None:
     """Set or delete quotas of one entity: all of them or, on an error, none.
@@ -89,7 +91,9 @@ async def alter(
     async with target.client() as client:
         await client.carry_out(call)
     done = "Would change" if dry_run else "Changed"
-    say(f"{done} {', '.join(changed)} of {quotas.entity_text(entity)}.")
+    sentence = f"{done} {', '.join(changed)} of {quotas.entity_text(entity)}."
+    data = {"set": dict(values), "deleted": [*removed], "dry_run": dry_run}
+    show_done(sentence, output, entity=entity, **data)
 
 
 def _entity(names: Mapping[str, Any]) -> "Entity":

@@ -18,10 +18,12 @@ from admin.cli.options import (
     run,
     say,
     show,
+    show_done,
     stale_option,
     throttle_option,
     topic_name,
     with_target,
+    write_data,
     yes_option,
 )
 from admin.cli.output import as_of_offset
@@ -58,6 +60,7 @@ command.add_command(elect_leaders)
 @click.option("--config", "configs", type=NAME_VALUE, multiple=True, help="A topic configuration.")
 @click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists already.")
 @with_target
+@output_option
 async def create(
     target: Target,
     topic: str,
@@ -65,6 +68,7 @@ async def create(
     replication_factor: int | None,
     configs: Sequence[tuple[str, str]],
     if_not_exists: bool,
+    output: str,
 ) -> None:
     """Create TOPIC."""
     from admin.cli.configs import hinting
@@ -82,10 +86,11 @@ async def create(
                 )
         except Refused as error:
             if if_not_exists and error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
-                say(f"Topic {topic} exists already; it was left as it is.")
+                left = f"Topic {topic} exists already; it was left as it is."
+                show_done(left, output, topic=topic, created=False)
                 return
             raise
-    say(f"Created topic {topic}.")
+    show_done(f"Created topic {topic}.", output, topic=topic, created=True)
 
 
 @command.command("list")
@@ -177,6 +182,7 @@ def none_found(target: Target, chosen: PartitionFilter, *, named: bool) -> str:
 )
 @key_option
 @with_target
+@output_option
 async def alter(
     target: Target,
     topic: str,
@@ -186,6 +192,7 @@ async def alter(
     throttle: int,
     dry_run: bool,
     key: str,
+    output: str,
 ) -> Exit:
     """Add partitions to TOPIC, or change its replication factor.
 
@@ -200,7 +207,8 @@ async def alter(
                 raise click.UsageError(f"--{option} requires --replication-factor")
         async with target.client() as client:
             await client.create_partitions(topic, partitions)
-        say(f"Topic {topic} has {partitions} partitions.")
+        has = f"Topic {topic} has {partitions} partitions."
+        show_done(has, output, topic=topic, partitions=partitions)
         return Exit.DONE
     check_dry_run(dry_run, key=key)
     assert factor is not None
@@ -215,7 +223,7 @@ async def alter(
         key=key,
         throttle_bytes_per_s=throttle,
     )
-    return await change_factor(target, request)
+    return await change_factor(target, request, output)
 
 
 @command.command("delete")
@@ -223,12 +231,14 @@ async def alter(
 @click.option("--if-exists", is_flag=True, help="Succeed if there is no such topic.")
 @yes_option
 @with_target
-def delete(target: Target, topic: str, if_exists: bool, yes: bool) -> None:
+@output_option
+def delete(target: Target, topic: str, if_exists: bool, yes: bool, output: str) -> None:
     """Delete TOPIC, or all topics of a glob pattern, with all their records."""
     names = [topic]
     if is_pattern(topic):
         names = run(_matching(target, topic, if_exists=if_exists))
         if not names:
+            show_done(f"No topic matches {topic}.", output, deleted=[])
             return
     question = f"Delete topic {', '.join(names)} with all its records?"
     target.confirm(
@@ -237,24 +247,23 @@ def delete(target: Target, topic: str, if_exists: bool, yes: bool) -> None:
         else f"Delete {len(names)} topics with all their records: {', '.join(names)}?",
         yes=yes,
     )
-    run(_delete(target, names, if_exists=if_exists))
+    run(_delete(target, names, output, if_exists=if_exists))
 
 
 async def _matching(target: Target, pattern: str, *, if_exists: bool) -> list[str]:
     """The topics of a pattern; an error if there are none, unless `if_exists`."""
     async with target.client() as client:
         found = (await find_topics(client, [pattern])).value
-    if if_exists and not found:
-        say(f"No topic matches {pattern}.")
     if not if_exists:
         check_found(found, [pattern])
     return [*found]
 
 
-async def _delete(target: Target, names: Sequence[str], *, if_exists: bool) -> None:
+async def _delete(target: Target, names: Sequence[str], output: str, *, if_exists: bool) -> None:
     from admin.faults import Refused
     from quorum.protocol.errors import ErrorCode
 
+    deleted = []
     async with target.client() as client:
         for name in names:
             try:
@@ -264,7 +273,11 @@ async def _delete(target: Target, names: Sequence[str], *, if_exists: bool) -> N
                     raise
                 say(f"There is no topic {name}.")
             else:
-                say(f"Deleted topic {name}.")
+                deleted.append(name)
+                if output == "table":
+                    say(f"Deleted topic {name}.")
+    if output != "table":
+        write_data({"deleted": deleted}, output)
 
 
 def described(topics: "Response[Mapping[str, TopicDescription]]") -> str:

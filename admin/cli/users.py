@@ -12,8 +12,8 @@ from admin.cli.options import (
     Target,
     WholeNumber,
     output_option,
-    say,
     show,
+    show_done,
     with_target,
     yes_option,
 )
@@ -59,12 +59,14 @@ def command() -> None:
     help="The rounds that a guess of the password costs.",
 )
 @with_target
+@output_option
 async def add(
     target: Target,
     name: str,
     mechanism: str,
     password_file: TextIOBase | None,
     iterations: int,
+    output: str,
 ) -> None:
     """Add the user NAME, or change its password."""
     import asyncio
@@ -78,7 +80,7 @@ async def add(
     )
     async with target.client() as client:
         await client.carry_out(call)
-    say(f"User {name} has a password for {mechanism}.")
+    show_done(f"User {name} has a password for {mechanism}.", output, user=name, added=[mechanism])
 
 
 def _password(file: TextIOBase | None) -> str:
@@ -102,19 +104,23 @@ def _password(file: TextIOBase | None) -> str:
 @_mechanism
 @yes_option
 @with_target
-def remove(target: Target, name: str, mechanism: str, yes: bool) -> Coroutine[Any, Any, None]:
+@output_option
+def remove(
+    target: Target, name: str, mechanism: str, yes: bool, output: str
+) -> Coroutine[Any, Any, None]:
     """Remove the password of the user NAME for a mechanism. Open connections stay open."""
     target.confirm(f"Remove the password of user {name} for {mechanism}?", yes=yes)
-    return _remove(target, name, mechanism)
+    return _remove(target, name, mechanism, output)
 
 
-async def _remove(target: Target, name: str, mechanism: str) -> None:
+async def _remove(target: Target, name: str, mechanism: str, output: str) -> None:
     from admin.client import security
     from quorum.transport.security.scram import MECHANISMS
 
     async with target.client() as client:
         await client.carry_out(security.remove_user(name, MECHANISMS[mechanism]))
-    say(f"User {name} has no password for {mechanism} any more.")
+    done = f"User {name} has no password for {mechanism} any more."
+    show_done(done, output, user=name, removed=[mechanism])
 
 
 @command.command("list")

@@ -57,6 +57,20 @@ async def test_brokers_are_listed_and_cordoned(tmp_path: Path) -> None:
         )
 
 
+async def test_every_change_of_a_broker_prints_its_answer_as_json(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await join(node.controller, 101)
+        for words in ("cordon", "uncordon", "unregister"):
+            done = await run(node, words, "--brokers", "101,7", "-o", "json")
+            assert done.exit_code == 1
+            found = json.loads(done.stdout)["brokers"]
+            assert [each["broker_id"] for each in found] == [101, 7]
+        await run(node, "cordon", "--brokers", "101")
+        back = await run(node, "recommission", "--brokers", "101", "-o", "json")
+        data = json.loads(back.stdout)
+        assert (data["uncordoned"], data["move_ids"], data["errors"]) == ([101], [], [])
+
+
 async def test_a_list_of_brokers_has_their_addresses(tmp_path: Path) -> None:
     async with embedded(tmp_path, 101) as it:
         address = f"127.0.0.1:{it.brokers[101].port}"

@@ -92,7 +92,10 @@ async def test_records_go_in_and_come_out_as_the_options_say(tmp_path: Path) -> 
         ]
         assert table[1].split()[:3] == ["101", str(tmp_path / "broker-101"), str(PARTITIONS)]
         nobody = await run(port, "brokers", "log-dirs", "--brokers", "102")
-        assert (nobody.exit_code, nobody.stderr) == (1, "Error: Broker 102: not among those alive: 101\n")
+        assert (nobody.exit_code, nobody.stderr) == (
+            1,
+            "Error: Broker 102: not among those alive: 101\n",
+        )
 
         file = {"partitions": [{"topic": "lines", "partition": 0, "offset": 1}]}
         deletion = ("topics", "delete-records", "--offset-json-file", "-")

@@ -35,6 +35,9 @@ CONNECTING: Final = [
 NOT_REACHED: Final = "--from 127.0.0.1:1 --controllers 11@127.0.0.1:2 --timeout 10ms"
 NOBODY: Final = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "10ms")
 
+TEXT_ONLY: Final = {"backup", "consume", "moves rollback-plan", "produce", "support-bundle"}
+"""Commands that ask a cluster and have no `-o json`; docs/cli.md names them."""
+
 MORE: Final[Mapping[str, tuple[str, ...]]] = {
     "users add": ("--password-file", "password"),
     "users remove": ("--yes",),
@@ -214,3 +217,14 @@ def test_ctrl_c_ends_a_command_without_an_end_and_interrupts_others(
 def test_the_page_explains_every_code() -> None:
     section = PAGE.read_text(encoding="utf-8").partition("## Exit codes\n")[2].partition("\n## ")[0]
     assert re.findall(r"^\| (\d+) \|", section, re.MULTILINE) == [str(each.value) for each in Exit]
+
+
+def test_every_command_that_asks_a_cluster_writes_json_but_for_those_that_the_page_names() -> None:
+    without = {
+        path
+        for path in CONNECTING
+        if not any(each.name == "output" for each in LEAVES[path].params)
+    }
+    assert without == TEXT_ONLY
+    page = PAGE.read_text(encoding="utf-8")
+    assert all(f"`{each}`" in page for each in TEXT_ONLY)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -101,6 +102,30 @@ async def test_moves_are_held_up_and_go_on(tmp_path: Path) -> None:
         await run(node, "pause", "--all", "--after-step")
         (first, *_) = (await run(node, "list")).stdout.splitlines()
         assert first.endswith("; steps in progress complete.")
+
+
+async def test_every_change_of_a_move_prints_its_answer_as_json(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await moving(node)
+
+        async def changed(*arguments: str) -> Any:
+            done = await run(node, *arguments, "-o", "json")
+            assert done.exit_code == 0, done.output
+            return json.loads(done.stdout)
+
+        for words in (
+            ("pause", "1"),
+            ("resume", "1"),
+            ("priority", "1", "5"),
+            ("throttle", "1", "9"),
+        ):
+            (one,) = (await changed(*words))["moves"]
+            assert (one["move_id"], one["kafka_error"]) == (1, "NONE")
+        cancelled = await changed("cancel", "1", "--dry-run")
+        assert cancelled["partitions_accepted"] == 1
+        await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
+        assert (await changed("wait", "1"))["state"] == "completed"
+        assert (await changed("rollback", "1"))["begun_move_id"] == 2
 
 
 async def test_a_cancel_is_tried_and_done(tmp_path: Path) -> None:

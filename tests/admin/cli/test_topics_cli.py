@@ -151,3 +151,36 @@ async def test_a_used_up_quota_is_one_sentence(tmp_path: Path) -> None:
                 r"\(THROTTLING_QUOTA_EXCEEDED\)\n",
                 refused.stderr,
             ), refused.stderr
+
+
+async def test_changes_that_kafka_answers_without_data_say_in_json_what_was_done(
+    tmp_path: Path,
+) -> None:
+    async with a_controller(tmp_path) as node:
+        await join(node.controller, 101)
+        whom = ("--bootstrap-controller", str(node.address), "-o", "json")
+        cases: dict[str, dict[str, object]] = {
+            "topics create t --partitions 1": {"topic": "t", "created": True},
+            "topics create t --if-not-exists": {"topic": "t", "created": False},
+            "topics alter t --partitions 2": {"topic": "t", "partitions": 2},
+            "configs alter --topic t --set retention.ms=5": {
+                "set": {"retention.ms": "5"},
+                "deleted": [],
+            },
+            "quotas alter --user ann --set producer_byte_rate=9": {
+                "entity": {"user": "ann"},
+                "set": {"producer_byte_rate": "9"},
+                "deleted": [],
+                "dry_run": False,
+            },
+            "features upgrade --feature group.version=1 --dry-run": {
+                "levels": {"group.version": 1},
+                "dry_run": True,
+            },
+            "topics delete t --yes": {"deleted": ["t"]},
+            "topics delete none-* --if-exists --yes": {"deleted": []},
+        }
+        for words, data in cases.items():
+            done = await asyncio.to_thread(CliRunner().invoke, group, [*words.split(), *whom])
+            assert (done.exit_code, done.stderr) == (0, ""), words
+            assert json.loads(done.stdout) == data
