@@ -112,7 +112,7 @@ class _Progress:
             say(progress)
 
     def unsaid(self, move: "DescribedMove") -> str:
-        """What the move waits for, or its progress; empty if that is what was shown last."""
+        """The reason why the move is stuck, or its progress; empty if it was shown last."""
         words = stuck(move) or _progress(move)
         return "" if words in (self._said, self._shown) else words
 

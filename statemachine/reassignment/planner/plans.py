@@ -95,18 +95,8 @@ def drain(
         candidates = allowed & ~table.bits(kept)
         return Question(kept=kept, count=len(replicas) - len(kept), candidates=candidates, has=())
 
-    note = closed_note(set(closed) - gone)
-    note = note and f".{note.removesuffix('.')}"
-    add = "add or uncordon brokers" if note else "add brokers"
-
     def stuck(named: Named, question: Question) -> str:
-        replicas = current[named]
-        leaving = [replica for replica in replicas if replica in gone]
-        return (
-            f"{named[0]}-{named[1]} has replicas {listed(replicas)}: {len(leaving)} must go from"
-            f" {listed(leaving)}, and {question.candidates.bit_count()} other brokers could take"
-            f" one; {add}, or give it fewer replicas first{note}"
-        )
+        return _stuck(named, current[named], question, gone, closed)
 
     names = [named for named in current if not gone.isdisjoint(current[named])]
     members = yield from _placed(current, names, table, question, loads, stuck)
@@ -115,6 +105,23 @@ def drain(
     headless = {named: each for named, each in members.items() if current[named][0] in gone}
     led = yield from led_evenly(headless, current, leads)
     return dict(sorted((members | led).items()))
+
+
+def _stuck(
+    named: Named,
+    replicas: Replicas,
+    question: Question,
+    gone: Collection[BrokerId],
+    closed: Collection[BrokerId],
+) -> str:
+    leaving = [replica for replica in replicas if replica in gone]
+    note = closed_note(set(closed) - set(gone))
+    add, more = ("add or uncordon brokers", f".{note[:-1]}") if note else ("add brokers", "")
+    return (
+        f"{named[0]}-{named[1]} has replicas {listed(replicas)}: {len(leaving)} must go from"
+        f" {listed(leaving)}, and {question.candidates.bit_count()} other brokers could take"
+        f" one; {add}, or give it fewer replicas first{more}"
+    )
 
 
 def with_factor(
