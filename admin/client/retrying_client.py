@@ -27,6 +27,9 @@ ATTEMPT_MS: Final = 2_000
 """The time-out of the first attempts; it doubles with each round through the addresses, so that
 a silent node does not use up the time of the others, and a busy one gets enough. With one address
 an attempt has three quarters of the time that is left, and at least this."""
+ATTEMPT_MS_MIN: Final = 50
+"""The time-out of a further attempt: in less, an answer may be missed, and then it is unknown
+whether the change was made."""
 LAST_WORD_MS: Final = 1_000
 """The time that is reserved, a fifth at most, to ask for the leader if no node has answered."""
 LOOK_UP_MS: Final = 1_000
@@ -275,7 +278,7 @@ class RetryingClient:
                 await self._check_for_leader(failed, verdict, round((now() - began) * 1_000))
             self._turn += 1
             attempt += 1
-            if now() + pause_ms / 1_000 >= deadline:
+            if now() + (pause_ms + ATTEMPT_MS_MIN) / 1_000 >= deadline:
                 raise await self._out_of_time(failed, may_be_done=repeated)
             await asyncio.sleep(pause_ms / 1_000)
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)

@@ -178,4 +178,6 @@ def _timeout_ms(message: Any) -> int:
     if timeout is None:
         return FORWARD_TIMEOUT_MS
     asked_ms: int = round(timeout.total_seconds() * 1_000)
-    return round(min(max(asked_ms, 1_000), FORWARD_TIMEOUT_MS) * _SHARE_OF_TIME)
+    if asked_ms <= 0:
+        asked_ms = 1_000
+    return round(min(asked_ms, FORWARD_TIMEOUT_MS) * _SHARE_OF_TIME)
