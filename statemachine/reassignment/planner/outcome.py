@@ -120,7 +120,7 @@ def _shares(
     replicas_after: Mapping[BrokerId, int],
     leaders_after: Mapping[BrokerId, int],
 ) -> tuple[BrokerShare, ...]:
-    """Return the shares of these brokers and of all others that have replicas afterwards."""
+    """Return the shares of these brokers and of all others with replicas, now or afterwards."""
     return tuple(
         BrokerShare(
             broker=each,
@@ -129,5 +129,5 @@ def _shares(
             leaders_before=leaders.get(each, 0),
             leaders_after=leaders_after.get(each, 0),
         )
-        for each in sorted({*brokers, *replicas_after})
+        for each in sorted({*brokers, *replicas, *replicas_after})
     )

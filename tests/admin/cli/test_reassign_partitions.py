@@ -102,6 +102,7 @@ async def test_the_whole_cluster_is_rebalanced_by_a_file_that_execute_takes(
             "101     6 -> 4    6 -> 2",
             "102     3 -> 4    0 -> 2",
             "103     0 -> 4    0 -> 2",
+            "104     3 -> 0    0 -> 0",
         ]
         printed = await run(node, "--generate", "--plan-file", "-")
         assert printed.stdout == file.read_text(encoding="utf-8")

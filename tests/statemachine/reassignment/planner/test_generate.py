@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemachine import limits
-from statemachine.reassignment.planner.outcome import crowded
+from statemachine.reassignment.planner.outcome import crowded, outcome
 from statemachine.reassignment.planner.placing import Named
 from statemachine.reassignment.planner.plans import Unplanned, generate
 from statemachine.slices import whole
@@ -182,3 +182,16 @@ def test_a_plan_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     found = whole(generate({("t", 0): (1,), ("t", 1): (1,)}, {1: None}))
     assert isinstance(found, Unplanned)
     assert "more than one plan may have" in found.message
+
+
+def test_the_outcome_names_a_broker_that_loses_everything() -> None:
+    current = {("a", number): (101, 102) for number in range(3)}
+    racks: Racks = {102: None, 103: None}
+    plan = whole(generate(current, racks))
+    assert not isinstance(plan, Unplanned)
+    shares = outcome(current, plan, racks).shares
+    assert [(each.broker, each.replicas_before, each.replicas_after) for each in shares] == [
+        (101, 3, 0),
+        (102, 3, 3),
+        (103, 0, 3),
+    ]
