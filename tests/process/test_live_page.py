@@ -11,12 +11,30 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+from msgspec import structs
 
+from admin.capabilities import copy_progress
 from admin.capabilities.needs import Role
 from admin.http.tokens import TokenFile, create
-from statemachine.commands import AlterReassignments, CreateTopics, NewTopic, Reassignment
+from statemachine.commands import (
+    AlterMove,
+    AlterReassignments,
+    CreateTopics,
+    FenceBrokers,
+    NewTopic,
+    Reassignment,
+)
+from statemachine.slices import Slices
 from tests.admin.http.raw_http import Listening, listening
-from tests.controller.controller_commands import asked, isr, join, topic, topic_id
+from tests.controller.controller_commands import (
+    asked,
+    heartbeat,
+    isr,
+    join,
+    registration,
+    topic,
+    topic_id,
+)
 from tests.support.accessibility import axe_core
 from tests.support.browser import MISSING, Browser, browsing
 from tests.support.controllers import TIMEOUTS, Node, a_controller, active, controllers
@@ -67,16 +85,19 @@ async def test_an_operator_plans_begins_pauses_and_cancels_a_move(tmp_path: Path
                 "for (const e of document.querySelectorAll('#plan label')) "
                 "if (/^(orders|Broker 103|Broker 104)/.test(e.innerText)) e.click()"
             )
-            await page.click("Make a plan")
+            await enter(page, "Make a plan")
             await page.until_text("#plan .result", "6 partitions would change: 12 copies")
+            assert await focused(page) == "Make a plan"
             await page.click("Dry run")
             await page.until_text("#plan .result", "6 partitions would be accepted and 0 refused")
             assert not node.controller.image.moves
-            await page.click("Begin the move")
+            await enter(page, "Begin the move")
             await page.until_text("#toasts", "Move 1 has begun")
+            assert await focused(page) == "Moves"
             await page.until_text("#moves", "0 of 6 done, 6 under way")
-            await page.click("Pause", ".move")
+            await enter(page, "Pause", ".move")
             await page.until_text(".move .badge", "paused")
+            assert await focused(page) == "Resume"
             await page.click("Partitions", ".move")
             await page.until_text(".move .details", "orders-5")
             await page.click("Throttle", ".move")
@@ -88,8 +109,27 @@ async def test_an_operator_plans_begins_pauses_and_cancels_a_move(tmp_path: Path
             assert running_moves(node) == [1]
             await page.click("Cancel the move", "dialog")
             await page.until_text("#moves details", "Ended: 1")
+            assert await focused(page) == "Moves"
             assert not running_moves(node)
             await page.until_text("#timeline", "Move 1 is cancelled")
+
+
+async def enter(page: Browser, text: str, within: str = "body") -> None:
+    """Press a button by the keyboard, and wait until its work is done."""
+    button = (
+        "[...document.querySelectorAll(arguments[1] + ' button')]"
+        ".find(e => e.innerText.trim() === arguments[0])"
+    )
+    await page.run(f"window.pressed = {button}; pressed.focus()", text, within)
+    await page.press("Enter")
+    await page.until("return !pressed.disabled")
+
+
+async def focused(page: Browser) -> str:
+    found: str = await page.run(
+        "const e = document.activeElement; return e === document.body ? 'BODY' : e.innerText"
+    )
+    return found
 
 
 async def test_a_broker_is_cordoned_and_emptied(tmp_path: Path) -> None:

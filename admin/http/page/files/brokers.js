@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { change, confirm, lines } from "./dialog.js";
-import { button, byId, el, head, meter, put, setClass, sync } from "./dom.js";
+import { button, byId, el, head, heading, meter, put, setClass, sync } from "./dom.js";
 import { bytes, plural, whole } from "./format.js";
 import { state } from "./state.js";
 
@@ -24,7 +24,7 @@ export function build() {
     update();
   });
   byId("brokers").append(
-    el("div", { class: "head" }, el("h2", { id: "brokers-title" }, "Brokers"), el("div", { class: "push" }, filter)),
+    el("div", { class: "head" }, heading("brokers-title", "Brokers"), el("div", { class: "push" }, filter)),
     none,
     el(
       "table",

@@ -10,19 +10,36 @@ export function toast(text, kind = "good") {
   setTimeout(() => node.remove(), kind === "bad" ? 20_000 : 6_000);
 }
 
-// Carry out a change; a second click waits for the first one.
-export async function change(control, method, path, { body, key, said } = {}) {
-  if (control) control.disabled = true;
+const working = new WeakSet();
+
+export const isBusy = (control) => working.has(control);
+
+// Work that a button begins; a second click waits for the first one. A button that is disabled loses the focus, and gets it back.
+export async function busy(control, work) {
+  const hadFocus = document.activeElement === control;
+  working.add(control);
+  control.disabled = true;
   try {
-    const found = await ask(method, path, body, key);
-    if (said) toast(typeof said === "function" ? said(found) : said);
-    return found;
-  } catch (error) {
-    toast(error.message, "bad");
-    return null;
+    return await work();
   } finally {
-    if (control) control.disabled = false;
+    working.delete(control);
+    control.disabled = false;
+    if (hadFocus && document.activeElement === document.body) control.focus();
   }
+}
+
+// Carry out a change.
+export function change(control, method, path, { body, key, said } = {}) {
+  return busy(control, async () => {
+    try {
+      const found = await ask(method, path, body, key);
+      if (said) toast(typeof said === "function" ? said(found) : said);
+      return found;
+    } catch (error) {
+      toast(error.message, "bad");
+      return null;
+    }
+  });
 }
 
 // A dialog with what `preview` finds; it is confirmed, or it is left and nothing happens.

@@ -20,6 +20,9 @@ export function svg(tag, props = {}, ...children) {
   return node;
 }
 
+// The heading of a section: it can get the focus when what had it is gone.
+export const heading = (id, text) => el("h2", { id, tabindex: -1 }, text);
+
 export const byId = (id) => document.getElementById(id);
 
 // Set text only where it differs, so that nothing is laid out anew for nothing.
@@ -51,6 +54,7 @@ export function sync(parent, items, keyOf, make, update) {
   }
   for (const [key, row] of rows) {
     if (!seen.has(key)) {
+      if (row.node.contains(document.activeElement)) row.node.closest("section")?.querySelector("h2").focus({ preventScroll: true });
       row.node.remove();
       rows.delete(key);
     }

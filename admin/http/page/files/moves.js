@@ -1,8 +1,8 @@
 // Moves: their progress, why they wait, and what can be done with them.
 
 import { ask } from "./api.js";
-import { change, confirm, field, lines } from "./dialog.js";
-import { button, byId, el, head, meter, put, setClass, sync } from "./dom.js";
+import { change, confirm, field, isBusy, lines } from "./dialog.js";
+import { button, byId, el, head, heading, meter, put, setClass, sync } from "./dom.js";
 import { bytes, duration, ids, moment, person, plural, whole } from "./format.js";
 import { state } from "./state.js";
 
@@ -31,7 +31,7 @@ const showMore = button("Show more", () => {
 
 export function build() {
   byId("moves").append(
-    el("div", { class: "head" }, el("h2", { id: "moves-title" }, "Moves"), paused, el("div", { class: "push" }, pauseAll)),
+    el("div", { class: "head" }, heading("moves-title", "Moves"), paused, el("div", { class: "push" }, pauseAll)),
     none,
     running,
     more,
@@ -154,7 +154,7 @@ function show(row, move) {
   setClass(parts.badge, `badge ${kind}`);
   put(parts.kind, `${move.kind === "drain" ? "empties a broker, " : ""}by ${person(move.asked_by)}, ${moment(move.asked_at_ms)}`);
   put(pause, move.state === "running" ? "Pause" : "Resume");
-  pause.disabled = Boolean(state.pause?.all_paused);
+  pause.disabled = Boolean(state.pause?.all_paused) || isBusy(pause);
   const over = move.completed + move.cancelled + move.superseded + move.gone;
   const total = Math.max(1, move.partitions_total);
   bar.set(over / total, move.stepping / total);

@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { lines } from "./dialog.js";
-import { byId, el, put, setClass, sync } from "./dom.js";
+import { byId, el, heading, put, setClass, sync } from "./dom.js";
 import { ids, moment, whole } from "./format.js";
 import { state } from "./state.js";
 
@@ -24,8 +24,8 @@ export function build() {
     values[name] = el("dd");
     counts.append(el("div", {}, el("dt", {}, name), values[name]));
   }
-  byId("partitions").append(el("div", { class: "head" }, el("h2", { id: "partitions-title" }, "Partitions")), counts, verdict, named);
-  byId("timeline").append(el("div", { class: "head" }, el("h2", { id: "timeline-title" }, "What happened")), quiet, events);
+  byId("partitions").append(el("div", { class: "head" }, heading("partitions-title", "Partitions")), counts, verdict, named);
+  byId("timeline").append(el("div", { class: "head" }, heading("timeline-title", "What happened")), quiet, events);
   setInterval(look, POLL_MS);
 }
 

@@ -1,8 +1,8 @@
 // Plan a move: choose topics and brokers, see what it would cost, try it, begin it.
 
 import { ask, newKey } from "./api.js";
-import { field, lines, toast } from "./dialog.js";
-import { button, byId, el, meter, put } from "./dom.js";
+import { busy, field, lines, toast } from "./dialog.js";
+import { button, byId, el, heading, meter, put } from "./dom.js";
 import { bytes, ids, plural, whole } from "./format.js";
 import { state } from "./state.js";
 
@@ -28,7 +28,7 @@ export function build() {
     timer = setTimeout(() => list(""), 250);
   });
   byId("plan").append(
-    el("div", { class: "head" }, el("h2", { id: "plan-title" }, "Plan a move")),
+    el("div", { class: "head" }, heading("plan-title", "Plan a move")),
     el("p", { class: "dim" }, "Spread topics evenly over brokers with the fewest copies. Nothing is moved before you begin."),
     el(
       "div",
@@ -94,20 +94,18 @@ function fail(error) {
   if (error) put(problem, error.message);
 }
 
-async function plan() {
-  make.disabled = true;
-  fail(null);
+function plan() {
   result.hidden = true;
-  try {
-    const body = { rack_aware: racks.checked };
-    if (wanted.size) body.topics = [...wanted];
-    if (onto.size) body.brokers = [...onto];
-    present(await ask("POST", "/v1/reassignments:generate", body));
-  } catch (error) {
-    fail(error);
-  } finally {
-    make.disabled = false;
-  }
+  const body = { rack_aware: racks.checked };
+  if (wanted.size) body.topics = [...wanted];
+  if (onto.size) body.brokers = [...onto];
+  return run(make, async () => present(await ask("POST", "/v1/reassignments:generate", body)));
+}
+
+// Work of a button; its error is shown in this section.
+function run(control, work) {
+  fail(null);
+  return busy(control, () => work().catch(fail));
 }
 
 function present(found) {
@@ -129,17 +127,6 @@ function present(found) {
     ...(name.value ? { name: name.value } : {}),
     throttle_bytes_per_s: Math.round((Number(rate.value) || 0) * 1048576),
   });
-  const run = async (control, work) => {
-    control.disabled = true;
-    fail(null);
-    try {
-      await work();
-    } catch (error) {
-      fail(error);
-    } finally {
-      control.disabled = false;
-    }
-  };
   const dry = button("Dry run", () =>
     run(dry, async () => {
       const tryOut = await ask("POST", "/v1/reassignments?dry_run=true", wish());
@@ -155,6 +142,7 @@ function present(found) {
         toast(begun.move_id ? `Move ${begun.move_id} has begun: ${plural(begun.accepted, "partition")}` : "Nothing had to change");
         result.hidden = true;
         byId("moves").scrollIntoView();
+        byId("moves-title").focus({ preventScroll: true });
       }),
     "primary",
   );

@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { confirm, field } from "./dialog.js";
-import { button, byId, el, head, put, setClass, svg, sync } from "./dom.js";
+import { button, byId, el, head, heading, put, setClass, svg, sync } from "./dom.js";
 import { clock, duration, plural, whole } from "./format.js";
 import { state } from "./state.js";
 
@@ -20,7 +20,7 @@ const transfer = button("Transfer the lead", offerTransfer);
 
 export function build() {
   byId("quorum").append(
-    el("div", { class: "head" }, el("h2", { id: "quorum-title" }, "Quorum"), el("div", { class: "push" }, transfer)),
+    el("div", { class: "head" }, heading("quorum-title", "Quorum"), el("div", { class: "push" }, transfer)),
     sentence,
     table(rows),
     others,
