@@ -95,6 +95,7 @@ async def test_an_operator_plans_begins_pauses_and_cancels_a_move(tmp_path: Path
             await page.until_text("#toasts", "Move 1 has begun")
             assert await focused(page) == "Moves"
             await page.until_text("#moves", "0 of 6 done, 6 under way")
+            assert await page.run(COLOURED) == 0
             await enter(page, "Pause", ".move")
             await page.until_text(".move .badge", "paused")
             assert await focused(page) == "Resume"
@@ -114,6 +115,13 @@ async def test_an_operator_plans_begins_pauses_and_cancels_a_move(tmp_path: Path
             await page.until_text("#timeline", "Move 1 is cancelled")
 
 
+COLOURED: Final = """
+    return [...document.querySelectorAll('.move .meter i')].reduce(
+        (sum, each) => sum + each.getBoundingClientRect().width, 0)
+"""
+"""The length of the coloured part of the bar of a move."""
+
+
 async def enter(page: Browser, text: str, within: str = "body") -> None:
     """Press a button by the keyboard, and wait until its work is done."""
     button = (
@@ -130,6 +138,60 @@ async def focused(page: Browser) -> str:
         "const e = document.activeElement; return e === document.body ? 'BODY' : e.innerText"
     )
     return found
+
+
+async def test_an_open_list_of_partitions_follows_its_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copies(*_: object) -> Slices[dict[str, Any]]:
+        yield 0
+        known = {"bytes_left": 4096, "bytes_per_s": 1024, "time_left_ms": 4000}
+        return {**known, "partitions_bytes_unknown": 0, "partitions_falling_behind": 0}
+
+    monkeypatch.setattr(copy_progress, "copies_of", copies)
+    async with a_controller(tmp_path) as node, listening(node) as http:
+        await brokers_and_topics(node)
+        await asked(node.controller, moved(range(6), "orders", 103, 104))
+        async with page_of(http, tmp_path) as page:
+            await page.until_text(".move .facts", "Time left4 s")
+            await page.until_text(".move .facts", "Rate1.0 KiB/s")
+            await page.click("Pause", ".move")
+            await page.until_text(".move .badge", "paused")
+            why = await page.until_text(".move .why", "Paused by ANONYMOUS since")
+            assert why.count("aused") == 1
+            facts = await page.run("return document.querySelector('.move .facts').innerText")
+            assert "Left4.0 KiB" in facts
+            assert "Rate" not in facts
+            assert "Time left" not in facts
+            await page.click("Partitions", ".move")
+            await page.until_text(".move .details tr:last-child .state", "paused")
+            await page.click("Resume", ".move")
+            await page.until_text(".move .badge", "running")
+            await page.until_text(".move .details tr:last-child .state", "growing")
+            await asked(node.controller, isr(node.controller, "orders", (101, 102, 103), (5,)))
+            await page.until_text(".move .details tr:last-child .state", "catching up")
+            await page.until_text(".move .details .pager", "6 partitions left in the move, as of")
+
+
+async def test_what_is_wrong_and_the_remedy_show_while_it_lasts(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, listening(node) as http:
+        await brokers_and_topics(node)
+        await asked(node.controller, moved(range(6), "orders", 103, 104))
+        async with page_of(http, tmp_path) as page:
+            await page.until_text(".move .badge", "running")
+            await asked(node.controller, FenceBrokers(broker_ids=(103, 104)))
+            await page.until_text(".move .badge", "stalled")
+            await page.until_text(".move .why", "not alive, as for orders-0: not alive: 103, 104")
+            await page.until_text("#quorum .reasons", "2 brokers are fenced")
+            await page.until_text("#quorum .reasons", "6 moving partitions are stalled, in move 1")
+            await page.until_text("#quorum .reasons code", "metaquorum brokers decommission")
+            for broker_id in (103, 104):
+                await asked(node.controller, heartbeat(node.controller, broker_id))
+            await page.until_text(".move .badge", "running")
+            await page.until(
+                "return document.querySelector('#quorum .reasons').innerText",
+                wanted=lambda text: "fenced" not in text and "stalled" not in text,
+            )
 
 
 async def test_a_broker_is_cordoned_and_emptied(tmp_path: Path) -> None:

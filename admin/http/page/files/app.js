@@ -4,6 +4,7 @@ import { token } from "./api.js";
 import * as brokers from "./brokers.js";
 import { byId, button, el, put, setClass, sync } from "./dom.js";
 import { clock, duration, moment, plural, whole } from "./format.js";
+import * as health from "./health.js";
 import * as moves from "./moves.js";
 import * as partitions from "./partitions.js";
 import * as plan from "./plan.js";
@@ -13,7 +14,7 @@ import { apply, commitsPerSecond, note, state } from "./state.js";
 import { Stream } from "./stream.js";
 
 const HIDDEN_MS = 20_000; // then a tab that nobody sees gives its connection back
-const sections = [quorum, moves, brokers, partitions, plan];
+const sections = [quorum, health, moves, brokers, partitions, plan];
 let cut = null; // since when, why, and when it is tried again
 let wasCut = false;
 
@@ -35,6 +36,7 @@ const stream = new Stream("/v1/overview", {
       wasCut = false;
       plan.list();
       partitions.look();
+      health.look();
     }
   },
   onCut(reason, again) {

@@ -136,7 +136,7 @@ function show(row, broker) {
   row.emptying.hidden = row.bar.node.hidden = !drain;
   if (drain) {
     put(row.emptying, `Being emptied: ${plural(broker.replicas, "replica")} left`);
-    row.bar.set(drain.completed / Math.max(1, drain.partitions_total), drain.stepping / Math.max(1, drain.partitions_total));
+    row.bar.set(drain.completed / Math.max(1, drain.partitions_total));
   }
 }
 

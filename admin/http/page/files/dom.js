@@ -63,16 +63,14 @@ export function sync(parent, items, keyOf, make, update) {
 
 export function meter(label) {
   const done = el("i");
-  const going = el("i");
-  const node = el("div", { class: "meter", role: "progressbar", "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": label }, done, going);
+  const node = el("div", { class: "meter", role: "progressbar", "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": label }, done);
   return {
     node,
-    set(share, underWay = 0) {
+    set(share) {
       const percent = Math.round(share * 1000) / 10;
       node.setAttribute("aria-valuenow", percent);
       // Through the object model: a style attribute is against the page's own policy.
       done.style.width = `${percent}%`;
-      going.style.width = `${Math.round(underWay * 1000) / 10}%`;
     },
   };
 }

@@ -3,7 +3,8 @@
 import { ask } from "./api.js";
 import { change, confirm, field, isBusy, lines } from "./dialog.js";
 import { button, byId, el, head, heading, meter, put, setClass, sync } from "./dom.js";
-import { bytes, duration, ids, moment, person, plural, whole } from "./format.js";
+import { bytes, clock, duration, ids, moment, person, plural, whole } from "./format.js";
+import * as health from "./health.js";
 import { state } from "./state.js";
 
 const SHOWN = 10;
@@ -20,6 +21,7 @@ const history = el("details", {}, summary, el("table", { class: "cards" }, head(
 const pauseAll = button("Pause all", () => (state.pause?.all_paused ? change(pauseAll, "POST", `${BASE}:resume`, { said: "Moves go on" }) : change(pauseAll, "POST", `${BASE}:pause`, { said: (found) => stopped("All moves are paused", found) })));
 const paused = el("span", { class: "badge warn", hidden: true });
 const told = new Map(); // by move, what the stream has of the first ones alone: bytes and reasons
+const open = new Map(); // by move, its list of partitions on view
 let onView = [];
 let isLooking = false;
 let page = 0;
@@ -43,7 +45,10 @@ export function build() {
     el("span"),
     button("Later", () => turn(1)),
   );
-  setInterval(look, POLL_MS);
+  setInterval(() => {
+    look();
+    for (const each of open.values()) each.refresh();
+  }, POLL_MS);
 }
 
 // The stream tells why the first moves wait. For others on view this asks, in one request.
@@ -113,7 +118,11 @@ function make(move) {
   const look = button("Partitions", () => {
     details.hidden = !details.hidden;
     look.setAttribute("aria-expanded", String(!details.hidden));
-    if (!details.hidden) list(details, move.move_id);
+    if (details.hidden) open.delete(move.move_id);
+    else {
+      open.set(move.move_id, new PartitionList(details, move.move_id));
+      open.get(move.move_id).list();
+    }
   });
   look.setAttribute("aria-expanded", "false");
   row.pause = pause;
@@ -148,23 +157,26 @@ const STATES = { running: ["accent", "running"], paused: ["warn", "paused"], "pa
 function show(row, move) {
   row.move = move;
   const { parts, bar, pause, facts } = row;
-  const [kind, word] = STATES[move.state] ?? ["", move.state];
+  const isRunning = move.state === "running";
+  const isStalled = isRunning && health.isStalled(move);
+  const [kind, word] = isStalled ? ["bad", "stalled"] : (STATES[move.state] ?? ["", move.state]);
   put(parts.title, move.name ? `${move.move_id} · ${move.name}` : `Move ${move.move_id}`);
   put(parts.badge, word);
   setClass(parts.badge, `badge ${kind}`);
   put(parts.kind, `${move.kind === "drain" ? "empties a broker, " : ""}by ${person(move.asked_by)}, ${moment(move.asked_at_ms)}`);
-  put(pause, move.state === "running" ? "Pause" : "Resume");
+  put(pause, isRunning ? "Pause" : "Resume");
   pause.disabled = Boolean(state.pause?.all_paused) || isBusy(pause);
   const over = move.completed + move.cancelled + move.superseded + move.gone;
   const total = Math.max(1, move.partitions_total);
-  bar.set(over / total, move.stepping / total);
+  bar.set(over / total);
   fact(facts.Partitions, `${whole(over)} of ${whole(move.partitions_total)} done, ${whole(move.stepping)} under way${move.waiting ? `, ${whole(move.waiting)} waiting` : ""}`);
   fact(facts.Step, move.example && move.example.steps > 1 ? `${move.example.step} of ${move.example.steps}` : null);
   fact(facts.Left, move.bytes_left === null ? null : `${move.bytes_left_is_partial ? "at least " : ""}${bytes(move.bytes_left)}`);
-  fact(facts.Rate, move.bytes_per_s === null ? null : `${bytes(move.bytes_per_s)}/s`);
-  fact(facts["Time left"], move.time_left_ms === null ? null : duration(move.time_left_ms));
-  fact(facts.Throttle, move.throttle_bytes_per_s ? `${bytes(move.throttle_bytes_per_s)}/s` : null);
-  put(parts.why, why(move));
+  fact(facts.Rate, move.bytes_per_s === null || move.stops_copying ? null : `${bytes(move.bytes_per_s)}/s`);
+  fact(facts["Time left"], move.time_left_ms === null || !isRunning ? null : duration(move.time_left_ms));
+  fact(facts.Throttle, move.throttle_bytes_per_s ? `${bytes(move.throttle_bytes_per_s)}/s to and from each broker` : null);
+  put(parts.why, why(move, isStalled));
+  setClass(parts.why, isStalled ? "why bad-text" : "why");
 }
 
 function fact({ fact: node, value }, text) {
@@ -173,9 +185,6 @@ function fact({ fact: node, value }, text) {
 }
 
 const REASONS = {
-  "all-paused": "All moves are paused",
-  "move-paused": "It is paused",
-  hurt: "It has paused by itself",
   "no-leader": "A partition has no leader",
   "no-live-target": "The brokers that get replicas are not alive",
   "not-registered": "The brokers that get replicas are not registered",
@@ -189,45 +198,88 @@ const REASONS = {
   "limit-replica-movements": "As many replicas are added as may",
 };
 
-function why(move) {
+const PAUSES = ["all-paused", "move-paused", "hurt"];
+
+function why(move, isStalled) {
   const example = move.example;
   const paused = move.state === "running" ? "" : `Paused${move.changed_by ? ` by ${person(move.changed_by)}` : ""} since ${moment(move.since_ms)}${move.detail ? `: ${move.detail}` : ""}. `;
-  if (!example) return paused;
+  if (!example || PAUSES.includes(example.reason)) return paused;
+  const stalled = isStalled ? "Some of its partitions go on only after somebody has acted; their list has the reasons. " : "";
   const reason = REASONS[example.reason] ?? (example.reason ? example.reason : "Nothing is known to hold it up");
   const since = example.since_ms ? `, since ${moment(example.since_ms)}` : "";
   const detail = example.detail ? `: ${example.detail}` : "";
-  return `${paused}${reason}, as for ${example.topic}-${example.partition}${detail}${since}.`;
+  return `${paused}${stalled}${reason}, as for ${example.topic}-${example.partition}${detail}${since}.`;
 }
 
-async function list(box, moveId, pageToken = null, before = []) {
-  try {
-    const query = new URLSearchParams({ page_size: PAGE, stale: "true", ...(pageToken ? { page_token: pageToken } : {}) });
-    const found = await ask("GET", `${BASE}/${moveId}/partitions?${query}`);
-    const rows = found.partitions.map((each) =>
-      el(
-        "tr",
-        {},
-        el("td", { class: "name" }, `${each.topic}-${each.partition}`),
-        el("td", { class: "state" }, each.state.replace("-", " ")),
-        el("td", { class: "line", "data-label": "Step" }, `${each.step} of ${each.steps}`),
-        el("td", { class: "mono line", "data-label": "Replicas" }, ids(each.replicas)),
-        el("td", { class: "mono line", "data-label": "Target" }, ids(each.target_replicas ?? [])),
-        el("td", { class: "full" }, each.detail ?? ""),
-      ),
-    );
-    const pager = el(
-      "div",
-      { class: "pager" },
-      el("span", {}, `${plural(found.total, "partition")} left in the move`),
-      button("Refresh", () => list(box, moveId, pageToken, before)),
-      before.length ? button("Back", () => list(box, moveId, before.at(-1), before.slice(0, -1))) : null,
-      found.next_page_token ? button("Next", () => list(box, moveId, found.next_page_token, [...before, pageToken])) : null,
-    );
-    const table = el("table", { class: "cards" }, head(["Partition", "State", "Step", "Replicas", "Target"], [], "Reason"), el("tbody", {}, ...rows));
-    box.replaceChildren(table, pager);
-  } catch (error) {
-    box.replaceChildren(el("p", { class: "problem", role: "alert" }, error.message));
+// The partitions left in a move, a page at a time. An open list follows the log, at most every POLL_MS.
+class PartitionList {
+  constructor(box, moveId) {
+    this.moveId = moveId;
+    this.tokens = [null]; // of the pages up to this one
+    this.offset = null; // what was known when this page was asked for
+    this.isAsking = false;
+    this.rows = el("tbody");
+    this.problem = el("p", { class: "problem", role: "alert", hidden: true });
+    this.count = el("span");
+    this.back = button("Back", () => {
+      this.tokens.pop();
+      this.list();
+    });
+    this.next = button("Next", () => {
+      this.tokens.push(this.after);
+      this.list();
+    });
+    const table = el("table", { class: "cards" }, head(["Partition", "State", "Step", "Replicas", "Target"], [], "Reason"), this.rows);
+    box.replaceChildren(this.problem, table, el("div", { class: "pager" }, this.count, button("Refresh", () => this.list()), this.back, this.next));
   }
+
+  refresh() {
+    const move = state.moves.get(this.moveId);
+    if (!move || move.ended || !this.rows.isConnected) open.delete(this.moveId);
+    else if (state.offset !== this.offset && !document.hidden && !this.isAsking) this.list();
+  }
+
+  async list() {
+    const token = this.tokens.at(-1);
+    this.isAsking = true;
+    this.offset = state.offset;
+    try {
+      const query = new URLSearchParams({ page_size: PAGE, stale: "true", ...(token ? { page_token: token } : {}) });
+      const found = await ask("GET", `${BASE}/${this.moveId}/partitions?${query}`);
+      if (token !== this.tokens.at(-1)) return;
+      this.after = found.next_page_token;
+      sync(this.rows, found.partitions, (each) => `${each.topic}-${each.partition}`, makePartition, showPartition);
+      put(this.count, `${plural(found.total, "partition")} left in the move, as of ${clock(Date.now())}`);
+      this.back.hidden = this.tokens.length === 1;
+      this.next.hidden = !this.after;
+      this.problem.hidden = true;
+    } catch (error) {
+      this.offset = null;
+      this.problem.hidden = false;
+      put(this.problem, error.message);
+    } finally {
+      this.isAsking = false;
+    }
+  }
+}
+
+function makePartition(each) {
+  const cells = {
+    state: el("td", { class: "state" }),
+    step: el("td", { class: "line", "data-label": "Step" }),
+    replicas: el("td", { class: "mono line", "data-label": "Replicas" }),
+    target: el("td", { class: "mono line", "data-label": "Target" }),
+    detail: el("td", { class: "full" }),
+  };
+  return { cells, node: el("tr", {}, el("td", { class: "name" }, `${each.topic}-${each.partition}`), ...Object.values(cells)) };
+}
+
+function showPartition({ cells }, each) {
+  put(cells.state, each.state.replace("-", " "));
+  put(cells.step, `${each.step} of ${each.steps}`);
+  put(cells.replicas, ids(each.replicas));
+  put(cells.target, ids(each.target_replicas ?? []));
+  put(cells.detail, each.detail);
 }
 
 function outcome(found, what) {

@@ -4,6 +4,7 @@ import { ask } from "./api.js";
 import { confirm, field } from "./dialog.js";
 import { button, byId, el, head, heading, put, setClass, svg, sync } from "./dom.js";
 import { clock, duration, plural, whole } from "./format.js";
+import * as health from "./health.js";
 import { state } from "./state.js";
 
 const WIDTH = 120;
@@ -22,6 +23,7 @@ export function build() {
   byId("quorum").append(
     el("div", { class: "head" }, heading("quorum-title", "Quorum"), el("div", { class: "push" }, transfer)),
     sentence,
+    health.list,
     table(rows),
     others,
   );
