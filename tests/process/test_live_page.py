@@ -87,6 +87,8 @@ async def test_an_operator_plans_begins_pauses_and_cancels_a_move(tmp_path: Path
             )
             await enter(page, "Make a plan")
             await page.until_text("#plan .result", "6 partitions would change: 12 copies")
+            shares = await page.until_text("#plan .balance", "Broker 101")
+            assert "6 → 0 replicas, preferred leader of 6 → 0" in shares
             assert await focused(page) == "Make a plan"
             await page.click("Dry run")
             await page.until_text("#plan .result", "6 partitions would be accepted and 0 refused")
@@ -95,6 +97,7 @@ async def test_an_operator_plans_begins_pauses_and_cancels_a_move(tmp_path: Path
             await page.until_text("#toasts", "Move 1 has begun")
             assert await focused(page) == "Moves"
             await page.until_text("#moves", "0 of 6 done, 6 under way")
+            await page.until_text("#tile-risk", "12 replicas not in sync yet")
             assert await page.run(COLOURED) == 0
             await enter(page, "Pause", ".move")
             await page.until_text(".move .badge", "paused")
@@ -192,6 +195,71 @@ async def test_what_is_wrong_and_the_remedy_show_while_it_lasts(tmp_path: Path) 
                 "return document.querySelector('#quorum .reasons').innerText",
                 wanted=lambda text: "fenced" not in text and "stalled" not in text,
             )
+
+
+async def test_a_rate_that_is_not_edited_stays(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, listening(node) as http:
+        await brokers_and_topics(node)
+        await asked(node.controller, moved(range(6), "orders", 103, 104))
+        field = "return document.querySelector('dialog input').value"
+
+        def rate() -> int:
+            return node.controller.image.moves[1].options.throttle_bytes_per_s
+
+        async with page_of(http, tmp_path) as page:
+            await page.click("Throttle", ".move")
+            await page.run("document.querySelector('dialog input').value = '0.01'")
+            await page.click("Set", "dialog")
+            await page.until_text(".move .facts", "10.2 KiB/s to and from each broker")
+            await page.click("Throttle", ".move")
+            assert await page.run(field) == "0.01"
+            await page.click("Keep as it is", "dialog")
+            await asked(node.controller, AlterMove(move_id=1, throttle_bytes_per_s=12_345_678))
+            await page.until_text(".move .facts", "11.8 MiB/s")
+            await page.click("Throttle", ".move")
+            assert await page.run(field) == "11.77"
+            await page.click("Set", "dialog")
+            await page.until_text("#toasts", "copies at most 11.8 MiB/s")
+            assert rate() == 12_345_678
+
+
+async def test_buttons_keep_their_line_and_words_their_number(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, listening(node) as http:
+        await join(node.controller, 101)
+        # It stays fenced: it sends no heartbeat.
+        await asked(node.controller, structs.replace(registration(102), rack="eu-central-1a"))
+        await asked(node.controller, topic("orders", 101, partitions=3))
+        async with page_of(http, tmp_path) as page:
+            await page.until_text("#partitions", "3 in 1 topic\n")
+            await page.click("Cordon", "#brokers tr:last-child")
+            await page.until_text("#brokers tr:last-child", "cordoned")
+            lines = "return new Set([...document.querySelectorAll(arguments[0])].map("
+            lines += "each => each.getBoundingClientRect().top)).size"
+            assert await page.run(lines, "#brokers tbody tr:last-child button") == 1
+            for width, height in (*SIZES, (1240, 900), (1130, 900), (800, 900)):
+                await page.resize(width, height)
+                assert await page.run("return document.documentElement.scrollWidth") == width
+            await page.resize(*SIZES[0])
+            toast = (
+                "return import('/page/dialog.js').then(m => m.toast('refused '.repeat(30), 'bad'))"
+            )
+            await page.run(toast)
+            button = "document.querySelector('.toast.bad button')"
+            is_one_line = f"const e = {button}; return e.scrollHeight < 40 && e.offsetHeight < 40"
+            assert await page.run(is_one_line)
+            waits = await page.run(
+                """
+                return import('/page/stream.js').then(m => new Promise(resolve => {
+                  Math.random = () => 0.999;
+                  const onCut = (_, again) => resolve(again - Date.now());
+                  const stream = new m.Stream('/', {onCut});
+                  stream.once = () => Promise.reject(new Error('cut'));
+                  stream.attempts = 9;
+                  stream.run();
+                }))
+                """
+            )
+            assert waits <= 10_000
 
 
 async def test_a_broker_is_cordoned_and_emptied(tmp_path: Path) -> None:

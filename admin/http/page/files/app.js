@@ -110,7 +110,7 @@ function tiles() {
     { id: "tolerance", label: "Controllers that may fail", value: left === null ? "unknown" : String(left), note: words.startsWith("No ") ? words.split(/[.:]/)[0] : `${found.current_voters.length} voters`, kind },
     { id: "moves", label: "Moves", value: String(running.length), note: running.length ? `${plural(state.partitions?.moving ?? 0, "partition")}${paused || state.pause?.all_paused ? `, ${state.pause?.all_paused ? "all" : paused} paused` : ""}` : "nothing is moved", kind: paused || state.pause?.all_paused ? "warn" : "" },
     { id: "brokers", label: "Brokers alive", value: `${alive} of ${state.brokers.size}`, note: alive < state.brokers.size ? `${state.brokers.size - alive} not alive` : "", kind: alive < state.brokers.size ? "bad" : "good" },
-    { id: "risk", label: "Partitions at risk", value: whole(atRisk), note: state.partitions?.under_replicated ? `${whole(state.partitions.under_replicated)} under-replicated` : "all replicas in sync", kind: atRisk ? "bad" : state.partitions?.under_replicated ? "warn" : "good" },
+    { id: "risk", label: "Partitions at risk", value: whole(atRisk), note: partitions.syncNote(), kind: atRisk ? "bad" : state.partitions?.under_replicated ? "warn" : "good" },
   ];
   // What may have changed since is dated, and nothing of it is shown as good.
   for (const each of items.filter((each) => state.asOf && !["none", "unknown"].includes(each.value))) {

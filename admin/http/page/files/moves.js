@@ -11,6 +11,7 @@ const SHOWN = 10;
 const PAGE = 20;
 const POLL_MS = 2_000;
 const BASE = "/v1/reassignments";
+const MIB = 1_048_576;
 
 const running = el("div");
 const ended = el("tbody");
@@ -326,15 +327,17 @@ export function rollBack(move) {
 
 function throttle(move) {
   const now = move.throttle_bytes_per_s;
-  const input = el("input", { type: "number", min: 0, step: "any", value: now ? now / 1048576 : "", inputmode: "decimal", placeholder: "no limit" });
+  const shown = now ? String(Number((now / MIB).toPrecision(4))) : "";
+  const input = el("input", { type: "number", min: 0, step: "any", value: shown, inputmode: "decimal", placeholder: "no limit" });
   confirm({
     title: `Throttle move ${move.move_id}`,
     confirmText: "Set",
-    fields: [el("p", { class: "dim" }, "The bytes per second that moves copy to and from each broker."), field("MiB per second; empty or 0: no limit", input)],
+    fields: [el("p", { class: "dim" }, "The limit holds for each broker and each direction: for the bytes copied to it, and for those copied from it, by all throttled moves together."), field("MiB per second; empty or 0: no limit", input)],
     async perform() {
-      const rate = Math.round((Number(input.value) || 0) * 1048576);
+      // What is shown is rounded: unless it is edited, the rate stays.
+      const rate = now && input.value === shown ? now : Math.round((Number(input.value) || 0) * MIB);
       await ask("PATCH", `${BASE}/${move.move_id}`, { throttle_bytes_per_s: rate });
-      return rate ? `Move ${move.move_id} copies at most ${bytes(rate)}/s` : `Move ${move.move_id} has no throttle`;
+      return rate ? `Move ${move.move_id} copies at most ${bytes(rate)}/s to and from each broker` : `Move ${move.move_id} has no throttle`;
     },
   });
 }

@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { lines } from "./dialog.js";
 import { byId, el, heading, put, setClass, sync } from "./dom.js";
-import { ids, moment, whole } from "./format.js";
+import { ids, moment, plural, whole } from "./format.js";
 import { state } from "./state.js";
 
 const POLL_MS = 5_000;
@@ -27,6 +27,15 @@ export function build() {
   byId("partitions").append(el("div", { class: "head" }, heading("partitions-title", "Partitions")), counts, verdict, named);
   byId("timeline").append(el("div", { class: "head" }, heading("timeline-title", "What happened")), quiet, events);
   setInterval(look, POLL_MS);
+}
+
+// Of all brokers; the counts of partitions leave those out whose step is under way.
+const notInSync = () => [...state.brokers.values()].reduce((sum, each) => sum + each.replicas - each.in_sync, 0);
+
+export function syncNote() {
+  const lacking = state.partitions?.under_replicated;
+  if (lacking) return `${whole(lacking)} under-replicated`;
+  return notInSync() ? `${plural(notInSync(), "replica")} not in sync yet` : "all replicas in sync";
 }
 
 export const atRisk = () => (state.partitions?.without_leader ?? 0) + underMinIsr;
@@ -59,7 +68,7 @@ export async function look() {
 export function update() {
   const found = state.partitions;
   if (found) {
-    put(values.Partitions, `${whole(found.partitions)} in ${whole(found.topics)} topics`);
+    put(values.Partitions, `${whole(found.partitions)} in ${plural(found.topics, "topic")}`);
     put(values["Being moved"], whole(found.moving));
     mark(values["Without leader"], found.without_leader, "bad-text");
     mark(values["Under min ISR"], underMinIsr, "bad-text");

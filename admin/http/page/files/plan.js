@@ -150,7 +150,7 @@ function present(found) {
     el("p", {}, el("strong", {}, `${plural(found.partitions_planned, "partition")} would change`), `: ${plural(outcome.replicas_added, "copy", "copies")}, ${plural(outcome.leaders_moved, "preferred leader")} moved, ${size}.`),
     balance(outcome.brokers),
     lines(changes, found.partitions_planned, "partitions"),
-    el("div", { class: "row" }, field("Name", name), field("Throttle, MiB per second", rate), el("span", { class: "buttons" }, dry, begin)),
+    el("div", { class: "row" }, field("Name", name), field("Throttle, MiB per second to and from each broker", rate), el("span", { class: "buttons" }, dry, begin)),
     tried,
   );
 }
@@ -164,7 +164,7 @@ function balance(shares) {
     before.node.classList.add("before");
     before.set(each.replicas_before / most);
     then.set(each.replicas_after / most);
-    return [el("span", {}, `Broker ${each.broker_id}`), el("div", { class: "pair" }, before.node, then.node), el("span", { class: "dim" }, `${whole(each.replicas_before)} → ${whole(each.replicas_after)} replicas, leads ${whole(each.leaders_before)} → ${whole(each.leaders_after)}`)];
+    return [el("span", {}, `Broker ${each.broker_id}`), el("div", { class: "pair" }, before.node, then.node), el("span", { class: "dim" }, `${whole(each.replicas_before)} → ${whole(each.replicas_after)} replicas, preferred leader of ${whole(each.leaders_before)} → ${whole(each.leaders_after)}`)];
   });
   if (shares.length > 30) rows.push(el("span", { class: "dim" }, `and ${shares.length - 30} more`));
   return el("div", { class: "balance" }, ...rows);

@@ -21,7 +21,7 @@ export class Stream {
       if (reason === null) continue;
       if (this.isPaused) await new Promise((resolve) => (this.wake = resolve));
       else {
-        const wait = WAIT_MS[Math.min(this.attempts, WAIT_MS.length - 1)] * (0.8 + Math.random() * 0.4);
+        const wait = WAIT_MS[Math.min(this.attempts, WAIT_MS.length - 1)] * (0.6 + Math.random() * 0.4);
         this.attempts += 1;
         this.onCut(reason, Date.now() + wait);
         await new Promise((resolve) => {
