@@ -185,6 +185,9 @@ async def test_what_is_wrong_and_the_remedy_show_while_it_lasts(tmp_path: Path) 
             await asked(node.controller, FenceBrokers(broker_ids=(103, 104)))
             await page.until_text(".move .badge", "stalled")
             await page.until_text(".move .why", "not alive, as for orders-0: not alive: 103, 104")
+            colour = "return getComputedStyle(document.querySelector(arguments[0])).color"
+            red = await page.run(colour, ".move .badge.bad")
+            assert await page.run(colour, ".move .why") == red
             await page.until_text("#quorum .reasons", "2 brokers are fenced")
             await page.until_text("#quorum .reasons", "6 moving partitions are stalled, in move 1")
             await page.until_text("#quorum .reasons code", "metaquorum brokers decommission")
