@@ -58,6 +58,8 @@ def leadership(quorum: Mapping[int, EpochSpan], evidence: Evidence) -> list[dict
         assert epoch is not None
         leader = evidence.led.get(epoch.epoch)
         ended, facts, holes = _why(epoch, after, evidence)
+        if after is not None and not epoch.ends_known:
+            holes = [*evidence.holes.between(epoch.first, after.first), *holes]
         if before is not None and before.end < epoch.first:
             holes = [*evidence.holes.between(before.end, epoch.first), *holes]
         elif before is None and not epoch.begins_known:

@@ -9,8 +9,9 @@ pytest.importorskip("numpy", reason="the extra spark is not installed")
 from lag.reports.clocks import EpochPart
 from lag.reports.contradictions import Believed
 from lag.reports.epochs import EpochSpan, Leader, Span, quorum_epochs, until
+from lag.reports.holes import Holes
 from lag.reports.leadership import Evidence, Registration, leadership
-from lag.reports.quorum_log import merge
+from lag.reports.quorum_log import Hole, merge
 from lag.reports.scope import Scope
 from lag.reports.voters import roles, seats, voters
 from lag.source.runs import Run
@@ -79,6 +80,20 @@ def test_a_leader_is_not_gone_if_damage_at_the_end_of_its_log_may_hide_a_later_e
     for replica, ended in (("1", "unknown"), ("2", "gone")):
         damaged = known._replace(unknown_ends=frozenset({replica}))
         assert leadership(QUORUM, damaged)[0]["ended"] == ended
+
+
+def test_an_unknown_end_names_its_hole_even_where_the_reason_is_known() -> None:
+    """As in combination 60 of the damaged logs: leader 1 was restarted, and its last records are
+    lost."""
+    lost = {
+        1: EpochSpan(1, 0, 8, 1_000, 4_000, ends_known=False),
+        3: EpochSpan(3, 10, 20, 8_000, 9_000),
+    }
+    hole = Hole(8, 10, 1, 3, 4_000, 8_000)
+    restarted = NOTHING._replace(registrations=[Registration(1, 15, 3, 8_700)], holes=Holes([hole]))
+    first, second = leadership(lost, restarted)
+    assert (first["end_offset"], first["ended"], first["hole"]) == (None, "restarted", "8-9")
+    assert second["hole"] == "8-9"
 
 
 def epochs_of(*runs: Run) -> dict[int, EpochSpan]:
