@@ -165,5 +165,5 @@ def test_hdfs_without_its_libraries_says_what_it_needs(monkeypatch: pytest.Monke
 def test_without_pyarrow_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.fs", None)
-    with pytest.raises(OSError, match=r"need pyarrow, which is not installed: .* pip install pya"):
+    with pytest.raises(OSError, match=r"need pyarrow, which is not installed: .* pip install 'pya"):
         files_of("s3://without-pyarrow/logs")

@@ -65,7 +65,7 @@ def test_an_import_without_the_libraries_says_how_to_install_them() -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "ImportError: lag reports need pyarrow and pyspark, which are not installed: "
-        f"{sys.executable} -m pip install pyarrow pyspark"
+        f"{sys.executable} -m pip install 'pyarrow>=26.0' 'pyspark>=4.3'"
     )
     assert done.stderr.count("Traceback (most recent call last)") == 1
 
