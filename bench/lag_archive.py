@@ -74,12 +74,13 @@ class Seen:
 def delays(folder: Path, times: int) -> list[float]:
     """Return the seconds from each append until it is archived."""
     chance = random.Random(7)
+    (folder / "logs").mkdir()
     with ExitStack() as parts:
         logs = [
             parts.enter_context(closing(SegmentedLog(folder / "logs" / name, wall_clock=wall_ms)))
             for name in REPLICAS
         ]
-        end = [commit(log) for log in logs][-1]
+        end = commit(logs)
         process = parts.enter_context(
             subprocess.Popen(
                 [*COMMAND, "archive", str(folder / "logs"), "--archive", str(folder / "archive")],
@@ -93,9 +94,9 @@ def delays(folder: Path, times: int) -> list[float]:
         found = []
         for _ in range(WARM_UP + times):
             time.sleep(chance.uniform(*PAUSE_SECONDS))  # noqa: TID251
-            ends = [commit(log) for log in logs]
+            end = commit(logs)
             began = time.perf_counter()
-            seen.wait(ends[-1], process)
+            seen.wait(end, process)
             found.append(time.perf_counter() - began)
     return found[WARM_UP:]
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
@@ -45,17 +45,19 @@ MUST_SECONDS: Final = 5.0
 AIM_SECONDS: Final = 2.0
 
 
-def commit(log: SegmentedLog) -> int:
-    """Append a record in the first epoch; return the end of the log."""
-    if log.end.offset:
+def commit(logs: Sequence[SegmentedLog]) -> int:
+    """Append the same record in the first epoch to each log; return their end."""
+    end = logs[0].end.offset
+    if end:
         made = encode([b"a record of metadata"] * 3, timestamp_ms=wall_ms())
     else:
         voters = tuple(ReplicaId(int(name)) for name in REPLICAS)
         change = LeaderChange(leader=voters[0], voters=voters, granting=voters)
         made = encode_leader_change(change, timestamp_ms=wall_ms())
-    log.append(_placed(bytes(made), log.end.offset))
-    log.commit(sync=False)
-    return log.end.offset
+    for log in logs:
+        log.append(_placed(bytes(made), end))
+        log.commit(sync=False)
+    return logs[0].end.offset
 
 
 def _placed(made: bytes, base: int) -> bytes:
@@ -84,7 +86,7 @@ def measured(folder: Path, times: int) -> tuple[float, list[float]]:
             parts.enter_context(closing(SegmentedLog(folder / name, wall_clock=wall_ms)))
             for name in REPLICAS
         ]
-        end = [commit(log) for log in logs][-1]
+        end = commit(logs)
         began = time.perf_counter()
         process = parts.enter_context(
             subprocess.Popen(
@@ -104,9 +106,9 @@ def measured(folder: Path, times: int) -> tuple[float, list[float]]:
         found = []
         for _ in range(WARM_UP + times):
             time.sleep(chance.uniform(*PAUSE_SECONDS))  # noqa: TID251
-            ends = [commit(log) for log in logs]
+            end = commit(logs)
             began = time.perf_counter()
-            shown(lines, ends[-1])
+            shown(lines, end)
             found.append(time.perf_counter() - began)
     return first_s, found[WARM_UP:]
 

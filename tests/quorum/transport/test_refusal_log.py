@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from quorum.transport.refusal_log import KEYS_MAX, QUIET_MS, RefusalLog
+from quorum.transport.refusal_log import KEYS_MAX, QUIET_MS, QUIET_MS_MAX, RefusalLog
 from tests.quorum.transport.loopback import ManualClock
 
 
@@ -32,6 +32,24 @@ def test_the_same_complaint_of_a_host_is_said_once_in_a_while_and_counted(
         "kafka: closed the connection from 10.0.0.1:8: Vote v9, served are versions 0 to 1"
         " (repeated 100 times since the last line)"
     ]
+
+
+def test_a_refusal_that_goes_on_for_an_hour_is_said_nine_times(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A node with a wrong certificate, say, that tries again every second."""
+    clock = ManualClock()
+    refusal_log = RefusalLog("kafka", clock)
+    told: list[int] = []
+    for second in range(3_600):
+        refusal_log.cut_off("10.0.0.1:7", "its certificate is refused")
+        told += [second] * len(lines(caplog))
+        clock.ms += 1_000
+    assert told == [0, 10, 30, 70, 150, 310, 630, 1_270, 2_550]
+    clock.ms += 2 * QUIET_MS_MAX
+    refusal_log.cut_off("10.0.0.1:7", "its certificate is refused")
+    (line,) = lines(caplog)
+    assert line.endswith("(repeated 1049 times since the last line)")
 
 
 def test_another_host_and_another_reason_are_said_at_once(caplog: pytest.LogCaptureFixture) -> None:
