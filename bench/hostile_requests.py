@@ -88,7 +88,7 @@ async def _run(folder: Path, rows: Sequence[str]) -> None:
     witness = Witness(cluster)
     try:
         await cluster.start()
-        await until_up(cluster, witness.client)
+        await until_up(cluster, witness)
         click.echo(HEAD)
         async with witness:
             for name in rows:

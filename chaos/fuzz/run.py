@@ -4,7 +4,7 @@ import asyncio
 import random
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -56,17 +56,25 @@ class RunSettings:
     program: Sequence[str] = PROGRAM
 
 
-async def until_up(cluster: FuzzedCluster, client: AdminClient) -> None:
+async def until_up(cluster: FuzzedCluster, witness: Witness) -> None:
     """Wait until all nodes serve, and create the topics; raises `RunFailed` or `NodeEnded`."""
+    client = witness.client
+    await _until(lambda: _is_up(client), cluster, "the nodes were not up")
+    for name in (TOPIC, FUZZED_TOPIC):
+        await client.create_topic(name, partitions=1, replication_factor=1)
+    await _until(witness.is_served, cluster, f"nobody led {TOPIC}-0")
+
+
+async def _until(
+    condition: Callable[[], Awaitable[bool]], cluster: FuzzedCluster, otherwise: str
+) -> None:
     try:
         async with asyncio.timeout(START_SECONDS):
-            while not await _is_up(client):
+            while not await condition():
                 cluster.nodes.check()
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
-        raise RunFailed(f"the nodes were not up after {START_SECONDS:g} s") from None
-    for name in (TOPIC, FUZZED_TOPIC):
-        await client.create_topic(name, partitions=1, replication_factor=1)
+        raise RunFailed(f"{otherwise} after {START_SECONDS:g} s") from None
 
 
 async def _is_up(client: AdminClient) -> bool:
@@ -115,7 +123,7 @@ class Run:
         witness = Witness(cluster)
         try:
             await cluster.start()
-            await until_up(cluster, witness.client)
+            await until_up(cluster, witness)
             return await self._fuzz(witness)
         finally:
             await witness.close()

@@ -71,6 +71,14 @@ class Witness:
         self._tasks: list[asyncio.Task[None]] = []
         self._is_ending = False
 
+    async def is_served(self) -> bool:
+        """Produce a record; False if the broker does not lead the new partition yet."""
+        try:
+            await self._produce()
+        except ValueError:
+            return False
+        return True
+
     async def __aenter__(self) -> "Witness":
         actions = (self._commit, self._produce, self._ask_http)
         loop = asyncio.get_running_loop()
