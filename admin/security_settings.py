@@ -214,7 +214,7 @@ class SecuritySettings:
         if name == OAUTHBEARER:
             from quorum.transport.security.oauthbearer import OAuthBearerClient
 
-            return OAuthBearerClient(self._tokens(module))
+            return OAuthBearerClient(self.token_source(module))
         if module is None:
             raise InvalidSetting(f"{where} is not set: it has the credentials for {name}")
         user, password = module.text("username"), module.options.get("password")
@@ -225,7 +225,8 @@ class SecuritySettings:
         is_token = (module.text("tokenauth") or "").lower() == "true"
         return ScramClient(SCRAM[name], user, password, is_token=is_token)
 
-    def _tokens(self, module: LoginModule | None) -> "TokenSource":
+    def token_source(self, module: LoginModule | None) -> "TokenSource":
+        """Return where the tokens of this side are, for OAUTHBEARER; raises `InvalidSetting`."""
         from quorum.transport.security.oauthbearer import TokenSource
 
         name = "sasl.oauthbearer.token.endpoint.url"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from admin.properties import InvalidProperties, read_properties
 from admin.security_settings import SecuritySettings, client_security
@@ -28,6 +28,10 @@ from quorum.transport.security.protocols import (
 )
 from quorum.transport.security.tls import Pem
 from statemachine.near_name import near_name
+
+if TYPE_CHECKING:
+    # It brings a library that only clients with OAUTHBEARER need.
+    from quorum.transport.security.oauthbearer import TokenSource
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 
@@ -58,6 +62,8 @@ class ClientConfig:
 
     security: ClientSecurity = PLAIN_CLIENT
     librdkafka: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    tokens: "TokenSource | None" = None
+    """Where librdkafka's tokens of OAUTHBEARER are."""
     """With the passwords in plain text, as librdkafka takes them."""
     servers: tuple[Address, ...] | None = None
     """`bootstrap.servers` of the file: the brokers, if nothing else names nodes to ask."""
@@ -121,7 +127,10 @@ def client_config(values: Mapping[str, Any]) -> ClientConfig:
         protocol, settings, mechanism_setting="sasl.mechanism", is_node=False
     )
     security = replace(security, log=SilentLog(), principal=_principal(protocol, settings))
-    return ClientConfig(security, MappingProxyType(_librdkafka(protocol, settings)))
+    tokens = None
+    if protocol.has_sasl and settings.get("sasl.mechanism") == OAUTHBEARER:
+        tokens = settings.token_source(settings.login(OAUTHBEARER))
+    return ClientConfig(security, MappingProxyType(_librdkafka(protocol, settings)), tokens)
 
 
 def _principal(protocol: SecurityProtocol, settings: SecuritySettings) -> str:
@@ -146,7 +155,7 @@ def _librdkafka(protocol: SecurityProtocol, settings: SecuritySettings) -> dict[
         mechanism = settings.get("sasl.mechanism")
         found["sasl.mechanism"] = mechanism
         module = settings.login(mechanism)
-        # librdkafka has neither tokens of OAUTHBEARER from a file, nor delegation tokens.
+        # librdkafka has no delegation tokens, and asks for those of OAUTHBEARER when it needs one.
         if module is not None and mechanism != OAUTHBEARER:
             found["sasl.username"] = module.text("username")
             found["sasl.password"] = module.text("password")

@@ -1,25 +1,32 @@
 """Settings of librdkafka, and the look-up of a topic, for the producer and the consumer."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from confluent_kafka import KafkaError
 
 from admin.client.cluster import metadata, read_topics
 from admin.client.command_config import ClientConfig
 from admin.client.retrying_client import Call, RetryingClient
-from admin.faults import AdminError
+from admin.faults import AdminError, Unauthenticated
 from admin.model import PartitionDescription
+from quorum.clocks import wall_ms
 from quorum.transport.address import Address
 
 T = TypeVar("T")
 
 POLL_SECONDS: Final = 0.1
 """How long a call into librdkafka may block its thread, and with it the end of the client."""
+TOKEN_RETRY_SECONDS: Final = 10
+"""Until a token that has ended, or does not tell its end, is fetched anew."""
 
+if TYPE_CHECKING:
+    # It brings a library that only clients with OAUTHBEARER need.
+    from quorum.transport.security.oauthbearer import TokenSource
 
 _NO_LOG: Final = logging.getLogger("librdkafka")
 _NO_LOG.disabled = True
@@ -67,7 +74,33 @@ def settings_of(
         "retry.backoff.ms": 20,
         "retry.backoff.max.ms": 500,
         **config.librdkafka,
+        **({} if config.tokens is None else {"oauth_cb": _token_callback(config.tokens)}),
     }
+
+
+def _token_callback(tokens: "TokenSource") -> Callable[[str], tuple[str, float]]:
+    """Return what gives librdkafka a token, and the second since 1970 when it ends.
+
+    librdkafka calls it in a thread of its own when a client is made, which waits for it, and before
+    a token ends. An exception there would not be heard, so the first token is fetched here, and one
+    that cannot be renewed is presented again: the broker tells whether it still counts.
+    Raises `Unauthenticated`.
+    """
+    from quorum.transport.security.oauthbearer import Unavailable, expires_at
+
+    try:
+        kept = tokens.fetched()
+    except Unavailable as error:
+        raise Unauthenticated(str(error)) from None
+
+    def token(_: str) -> tuple[str, float]:
+        nonlocal kept
+        with contextlib.suppress(Unavailable):
+            kept = tokens.fetched()
+        now, ends = wall_ms() / 1_000, expires_at(kept)
+        return kept, ends if ends > now else now + TOKEN_RETRY_SECONDS
+
+    return token
 
 
 class UnknownTopic(AdminError):

@@ -20,7 +20,7 @@ from admin.client.consumer import Consumer
 from admin.client.producer import Producer
 from admin.client.security import set_user
 from admin.config import load
-from admin.faults import AdminError
+from admin.faults import AdminError, Unauthenticated
 from broker.broker_server import BrokerServer
 from broker.config import BrokerConfig
 from quorum.protocol.apis import ApiKey
@@ -32,6 +32,7 @@ from quorum.transport.security.credentials import LateCredentials, ScramMechanis
 from quorum.transport.security.tls import ClientAuth
 from quorum.transport.security.token_hmacs import DelegationTokenConfig, DelegationTokens
 from statemachine.errors import Error
+from tests.quorum.transport.security.issuer import Issuer
 from tests.quorum.transport.security.secured import (
     PASSWORD,
     client_tls,
@@ -59,6 +60,7 @@ class Cluster:
     files: Files
     node: Node
     brokers: list[BrokerServer]
+    issuer: Issuer
 
     def addresses(self, listener: str) -> list[Address]:
         return [named(each.listeners, listener).address for each in self.brokers]
@@ -86,9 +88,24 @@ class Cluster:
             ),
         )
 
+    def oauth(self, token: str) -> ClientConfig:
+        """A client with this token in a file."""
+        path = self.folder / "token"
+        path.write_text(token)
+        return self.client(
+            security_protocol="SASL_SSL",
+            sasl_mechanism="OAUTHBEARER",
+            sasl_oauthbearer_token_endpoint_url=path.as_uri(),
+            sasl_jaas_config=f"{MODULES}.oauthbearer.OAuthBearerLoginModule required;",
+        )
 
-def broker_config(folder: Path, node: Node, files: Files, broker_id: int) -> BrokerConfig:
+
+def broker_config(
+    folder: Path, node: Node, files: Files, broker_id: int, issuer: Issuer
+) -> BrokerConfig:
     """A broker's configuration, on free ports."""
+    jwks = folder / "jwks.json"
+    jwks.write_text(issuer.jwks)
     log_dir = folder / f"broker-{broker_id}"
     log_dir.mkdir()
     settings = {
@@ -101,7 +118,9 @@ def broker_config(folder: Path, node: Node, files: Files, broker_id: int) -> Bro
         "inter.broker.listener.name": "INTERNAL",
         "ssl.client.auth": "required",
         "listener.name.mutual.ssl.principal.mapping.rules": "RULE:^CN=(.*?),.*$/$1/L",
-        "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": jwks.as_uri(),
+        "sasl.oauthbearer.expected.audience": "kafka",
         "listener.name.clients.plain.sasl.jaas.config": (
             f'{MODULES}.plain.PlainLoginModule required user_alice="{PASSWORD}";'
         ),
@@ -122,6 +141,7 @@ async def cluster(folder: Path, *, is_of_log: bool = False) -> AsyncIterator[Clu
     """Two brokers that know alice, or with `is_of_log` only the users of the log."""
     authority = Authority()
     files = authority.files(folder, "node")
+    issuer = Issuer()
     secured = Secured(
         ssl_listener(server_tls(files, client_auth=ClientAuth.REQUIRED)),
         ssl_client(client_tls(files)),
@@ -136,7 +156,7 @@ async def cluster(folder: Path, *, is_of_log: bool = False) -> AsyncIterator[Clu
         node.service.tokens = DelegationTokens(DelegationTokenConfig(secret_key=TOKEN_KEY))
         stop, brokers = asyncio.Event(), []
         for broker_id in (101, 102):
-            config = broker_config(folder, node, files, broker_id)
+            config = broker_config(folder, node, files, broker_id, issuer)
             broker = await BrokerServer.open(config, parts, rng=random.Random(broker_id))
             if not is_of_log:
                 config.credentials.source = scram_credentials()
@@ -145,7 +165,7 @@ async def cluster(folder: Path, *, is_of_log: bool = False) -> AsyncIterator[Clu
         for broker in brokers:
             await broker.lifecycle.unfenced.wait()
         try:
-            yield Cluster(folder, authority, files, node, brokers)
+            yield Cluster(folder, authority, files, node, brokers, issuer)
         finally:
             stop.set()
 
@@ -165,7 +185,7 @@ async def written_and_read(cluster: Cluster, listener: str, config: ClientConfig
         return found
 
 
-async def test_librdkafka_writes_and_reads_by_password_and_by_certificate(
+async def test_librdkafka_writes_and_reads_by_password_token_and_certificate(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -190,6 +210,7 @@ async def test_librdkafka_writes_and_reads_by_password_and_by_certificate(
             ("CLIENTS", scram),
             ("CLIENTS", brokers.sasl("SCRAM-SHA-256")),
             ("CLIENTS", brokers.sasl("PLAIN")),
+            ("CLIENTS", brokers.oauth(brokers.issuer.token())),
             ("MUTUAL", bob),
         ):
             expected.append(listener.encode())
@@ -293,7 +314,7 @@ async def test_a_starting_broker_lets_nobody_in_before_it_has_read_the_log(
 
     async with cluster(tmp_path, is_of_log=True) as brokers, AsyncExitStack() as parts:
         await add_carol(brokers)
-        config = broker_config(tmp_path, brokers.node, brokers.files, 103)
+        config = broker_config(tmp_path, brokers.node, brokers.files, 103, brokers.issuer)
         broker = await BrokerServer.open(config, parts, rng=random.Random(103))
         monkeypatch.setattr(LateCredentials, "known", noted)
         at = named(broker.listeners, "CLIENTS").address
@@ -311,3 +332,20 @@ async def test_a_starting_broker_lets_nobody_in_before_it_has_read_the_log(
             answer = await asking
             assert {each.broker_id for each in answer.brokers} >= {101, 102}
             stop.set()
+
+
+async def test_a_token_that_does_not_count_is_refused_to_librdkafka(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as brokers:
+        bootstrap = brokers.addresses("CLIENTS")
+        for token in (Issuer().token(), brokers.issuer.token(exp=1), "not signed"):
+            async with Producer(bootstrap, config=brokers.oauth(token)) as producer:
+                with pytest.raises(Unauthenticated, match="invalid credentials"):
+                    await producer.check("topic", 0)
+        config = brokers.oauth("")
+        (tmp_path / "token").unlink()
+        for client in (
+            lambda: Producer(bootstrap, config=config),
+            lambda: Consumer(bootstrap, "topic", config=config),
+        ):
+            with pytest.raises(Unauthenticated, match="No such file"):
+                client()

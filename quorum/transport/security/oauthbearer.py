@@ -278,9 +278,10 @@ class TokenSource:
 
     async def token(self) -> str:
         """Return a token that is valid now; raises `Unavailable`."""
-        return await asyncio.to_thread(self._fetched)
+        return await asyncio.to_thread(self.fetched)
 
-    def _fetched(self) -> str:
+    def fetched(self) -> str:
+        """Return a token that is valid now, and block meanwhile; raises `Unavailable`."""
         if self._url.startswith("file:"):
             return fetch(self._url).decode(errors="replace").strip()
         assert self._client_id is not None
@@ -299,6 +300,17 @@ class TokenSource:
         except (orjson.JSONDecodeError, KeyError, TypeError):
             raise Unavailable(f"{self._url} answered without an access_token") from None
         return str(token)
+
+
+def expires_at(token: str) -> float:
+    """Return when a token says that it ends, in seconds since 1970; 0 if it does not say so.
+
+    Nothing of it is checked: only the other side has the keys.
+    """
+    try:
+        return float(jwt.decode(token, options={"verify_signature": False})["exp"])
+    except (jwt.InvalidTokenError, KeyError, TypeError, ValueError):
+        return 0.0
 
 
 class OAuthBearerClient:

@@ -2,7 +2,6 @@
 
 import asyncio
 import http.server
-import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +10,6 @@ from typing import Any
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.transport import connection
@@ -30,6 +28,7 @@ from quorum.transport.security.oauthbearer import (
 from quorum.transport.security.secret import Secret
 from tests.quorum.transport.conftest import Run
 from tests.quorum.transport.loopback import HOST
+from tests.quorum.transport.security.issuer import Issuer
 from tests.quorum.transport.security.secured import (
     echo,
     refusal,
@@ -38,35 +37,6 @@ from tests.quorum.transport.security.secured import (
     secure_channel,
     secured,
 )
-
-
-class Issuer:
-    """Signs tokens with one key, and says which it is."""
-
-    def __init__(self, key_id: str = "key-1") -> None:
-        self.key_id = key_id
-        self.key = ec.generate_private_key(ec.SECP256R1())
-
-    @property
-    def jwks(self) -> str:
-        return self.jwks_for("sig")
-
-    def jwks_for(self, use: str) -> str:
-        public = jwt.algorithms.ECAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
-        return json.dumps({"keys": [{**public, "kid": self.key_id, "alg": "ES256", "use": use}]})
-
-    def token(self, *, without: str = "", **claims: Any) -> str:
-        now = wall_ms() / 1_000
-        found = {
-            "sub": "alice",
-            "iat": now - 1,
-            "exp": now + 60,
-            "aud": "kafka",
-            "iss": "issuer",
-            **claims,
-        }
-        found.pop(without, None)
-        return jwt.encode(found, self.key, "ES256", headers={"kid": self.key_id})
 
 
 def server(url: str, *, skew_seconds: int = 0) -> OAuthBearerServer:
