@@ -16,9 +16,8 @@ from quorum import log_levels
 from quorum.core.limits import (
     VOTERS_MAX,
 )
-from quorum.core.vocabulary import ReplicaId
+from quorum.core.vocabulary import ReplicaId, uuid_from_text
 from quorum.discovery.address_book import BOOTSTRAP_SERVERS_MAX
-from quorum.log.meta_properties import uuid_from_text
 from quorum.process_log import LogFormat
 from quorum.transport.address import Address, parse_address, parse_addresses
 from quorum.transport.security.principal_mapping import parse_rules

@@ -35,9 +35,8 @@ from quorum.core.messages import (
     TransferRequest,
     VoterRequest,
 )
-from quorum.core.reconfiguration import NOT_DONE
 from quorum.core.replica_progress import ReplicaProgress
-from quorum.core.vocabulary import Epoch, ReplicaId, Snapshot
+from quorum.core.vocabulary import NOT_DONE, Epoch, ReplicaId, Snapshot
 from quorum.core.voter_set import Voter, VoterSet
 from quorum.discovery.address_book import AddressBook
 from quorum.driver import Quorum

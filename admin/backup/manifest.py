@@ -21,11 +21,11 @@ from quorum.core.vocabulary import (
     OffsetAndEpoch,
     ReplicaId,
     ReplicaKey,
+    uuid_from_text,
     uuid_to_text,
 )
 from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.log.checkpoint import checkpoint_name
-from quorum.log.meta_properties import uuid_from_text
 
 
 class BackupError(AdminError):

@@ -18,9 +18,7 @@ from controller.quorum_description import (
     lag_time_ms,
 )
 from quorum.core.limits import VOTERS_MAX
-from quorum.core.messages import AlterQuorumRequest, ChangeResponse
-from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey, uuid_to_text
-from quorum.log.meta_properties import uuid_from_text
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey, uuid_from_text, uuid_to_text
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.transport.address import Address
 from quorum.version import VERSION
@@ -270,6 +268,9 @@ class AlterVoters(Request[Voters], frozen=True, kw_only=True):
             repeated = next((each for each in ids if ids.count(each) > 1), None)
             if repeated is not None:
                 raise refused(Error.INVALID_REQUEST, f"target_voters names {repeated} twice")
+        # Only a node answers, and clients would wait for what it imports.
+        from quorum.core.messages import AlterQuorumRequest
+
         response = await context.service.want_voters(
             context.who, AlterQuorumRequest(target=target, timeout_ms=context.timeout_ms)
         )
@@ -298,7 +299,7 @@ class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
     async def answer(self, context: Context) -> LeadTransfer:
         to = None if self.to is None else ReplicaId(self.to)
         found = await context.service.transfer_leadership(context.who, to)
-        if isinstance(found, ChangeResponse):
+        if not isinstance(found, LeadTransfer):
             raise RequestRefused(found.error, found.text)
         return found
 

@@ -16,7 +16,6 @@ from msgspec import Meta, Struct
 
 from admin.capabilities.needs import DESCRIBE_CLUSTER, Needs
 from admin.faults import Refused
-from controller.audited_actions import wanted
 from controller.move_requests import new_key, wrong_key
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.protocol.principal import KafkaPrincipal
@@ -169,7 +168,12 @@ class Request(
     def wanted(self, resource: str) -> str:
         """Return what the request wants of a resource, for a line about its refusal."""
         command = self.command()
-        return "" if command is None else wanted(command, resource)
+        if command is None:
+            return ""
+        # Only a node asks, and clients would wait for what it imports.
+        from controller.audited_actions import wanted
+
+        return wanted(command, resource)
 
     def failing(self) -> str:
         """The beginning of the sentence that says that the request failed."""

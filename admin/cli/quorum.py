@@ -58,7 +58,7 @@ def _voters(text: str) -> "Voters":
 
 
 def _uuid(text: str) -> "UUID":
-    from quorum.log.meta_properties import uuid_from_text
+    from quorum.core.vocabulary import uuid_from_text
 
     return uuid_from_text(text)
 

@@ -39,8 +39,7 @@ from admin.model import (
 )
 from controller.move_requests import OngoingReassignment
 from controller.quorum_description import QuorumDescription
-from quorum.core.reconfiguration import NOT_DONE
-from quorum.core.vocabulary import NO_DIRECTORY, ReplicaKey, uuid_to_text
+from quorum.core.vocabulary import NO_DIRECTORY, NOT_DONE, ReplicaKey, uuid_to_text
 from quorum.discovery.gossip import version_of_peer
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode

@@ -21,10 +21,9 @@ from uuid import UUID
 
 import msgspec
 
-from quorum.core.vocabulary import uuid_to_text
+from quorum.core.vocabulary import uuid_from_text, uuid_to_text
 from quorum.log.errors import FormatUnknown
 from quorum.log.filesystem import make_folder, replace_file, sync_folder, usable
-from quorum.log.meta_properties import uuid_from_text
 from statemachine.vocabulary import NO_EPOCH
 
 METADATA_NAME: Final = "partition.metadata"

@@ -16,7 +16,7 @@ the step. So no control record appears between the proposals of the state machin
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from quorum.core.effects import AppendAssignment
 from quorum.core.events import Asker
@@ -34,7 +34,7 @@ from quorum.core.messages import (
 from quorum.core.replica_progress import ReplicaProgress
 from quorum.core.roles import Cause, Leader, LivenessRound, PendingVoterChanges, PendingVoterRequest
 from quorum.core.state import State
-from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey, uuid_to_text
+from quorum.core.vocabulary import NOT_DONE, Offset, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet, Wait, WaitReason
 
 
@@ -236,9 +236,6 @@ NOT_RECORDED = (
     "a cluster founded at metadata.version 21 or later has kraft.version 1, whose voters can "
     "be changed"
 )
-
-NOT_DONE: Final = "not done"
-"""The first words of the answer to a request that the leader gives up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ the position of one record. A log is the half-open range [log start offset, log 
 the log end offset is the offset that the next record will get, so an empty log ends at 0.
 """
 
-from base64 import urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from dataclasses import dataclass
 from typing import Final, NewType
 from uuid import UUID
@@ -18,11 +18,27 @@ Offset = NewType("Offset", int)
 
 NO_REPLICA: Final = ReplicaId(-1)
 NO_DIRECTORY: Final = UUID(int=0)
+UUID_CHARACTERS: Final = 22
+NOT_DONE: Final = "not done"
+"""The first words of the answer to a voter change that the leader gives up."""
 
 
 def uuid_to_text(uuid: UUID) -> str:
     """Return `uuid` as Kafka's files and tools show it: 22 characters of base64url."""
     return urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
+
+
+def uuid_from_text(text: str) -> UUID:
+    """Parse a uuid in Kafka's text form; raises `ValueError`."""
+    if len(text) != UUID_CHARACTERS:
+        raise ValueError(f"{text!r} has {len(text)} characters, a uuid has {UUID_CHARACTERS}")
+    try:
+        uuid = UUID(bytes=b64decode(text + "==", altchars=b"-_"))
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not base64url, as a uuid is") from error
+    if uuid_to_text(uuid) != text:  # Foreign characters are skipped, unused bits ignored.
+        raise ValueError(f"{text!r} is not base64url of a uuid, that would be {uuid_to_text(uuid)}")
+    return uuid
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -8,7 +8,6 @@ if the clock was put back: other nodes compare it to find the latest advertiseme
 
 import random
 import re
-from base64 import b64decode
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, uuid_to_text
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, uuid_from_text, uuid_to_text
 from quorum.log.errors import NEW_DIRECTORY, FileDamaged, FolderForeign, FormatUnknown
 from quorum.log.filesystem import (
     OS,
@@ -201,22 +200,8 @@ def _escaped(text: str) -> str:
     return _TO_ESCAPE.sub(coded, text)
 
 
-TEXT_LENGTH: Final = 22
 _HALF_BITS: Final = 64
 _RESERVED_BELOW: Final = 100
-
-
-def uuid_from_text(text: str) -> UUID:
-    """Parse a uuid in Kafka's text form; raises `ValueError`."""
-    if len(text) != TEXT_LENGTH:
-        raise ValueError(f"{text!r} has {len(text)} characters, a uuid has {TEXT_LENGTH}")
-    try:
-        uuid = UUID(bytes=b64decode(text + "==", altchars=b"-_"))
-    except ValueError as error:
-        raise ValueError(f"{text!r} is not base64url, as a uuid is") from error
-    if uuid_to_text(uuid) != text:  # Foreign characters are skipped, unused bits ignored.
-        raise ValueError(f"{text!r} is not base64url of a uuid, that would be {uuid_to_text(uuid)}")
-    return uuid
 
 
 def is_reserved(uuid: UUID) -> bool:

@@ -19,6 +19,7 @@ from quorum.core.vocabulary import (
     Epoch,
     ReplicaId,
     ReplicaKey,
+    uuid_from_text,
     uuid_to_text,
 )
 from quorum.log.errors import NEW_DIRECTORY, FileDamaged, FolderForeign, FormatUnknown
@@ -31,7 +32,6 @@ from quorum.log.filesystem import (
     usable,
     writable,
 )
-from quorum.log.meta_properties import uuid_from_text
 
 FILE_NAME: Final = "quorum-state"
 

@@ -8,7 +8,7 @@ import pytest
 
 from admin.capabilities.quorum import Nodes as KnownNodes
 from controller.quorum_description import QuorumDescription
-from quorum.log.meta_properties import uuid_from_text
+from quorum.core.vocabulary import uuid_from_text
 from tests.process.joining_nodes import Nodes
 
 pytestmark = pytest.mark.process

@@ -13,7 +13,7 @@ from admin.cli.quorum_text import (
     status_data,
 )
 from controller.quorum_description import QuorumDescription, ReplicaInfo
-from quorum.log.meta_properties import uuid_from_text
+from quorum.core.vocabulary import uuid_from_text
 from quorum.transport.address import Address
 
 ZERO = UUID(int=0)

@@ -10,8 +10,14 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from quorum.core.vocabulary import ElectionState, Epoch, Offset, ReplicaId, ReplicaKey
-from quorum.log.meta_properties import uuid_from_text
+from quorum.core.vocabulary import (
+    ElectionState,
+    Epoch,
+    Offset,
+    ReplicaId,
+    ReplicaKey,
+    uuid_from_text,
+)
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.persistent_state import LOG_FOLDER
 from quorum.records.batch import headers

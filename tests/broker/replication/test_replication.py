@@ -6,8 +6,7 @@ import pytest
 
 from broker.partition.partition import Partition
 from broker.storage.log_dir import METADATA_NAME, STATE_NAME
-from quorum.core.vocabulary import Offset
-from quorum.log.meta_properties import uuid_from_text
+from quorum.core.vocabulary import Offset, uuid_from_text
 from quorum.protocol.errors import ErrorCode
 from quorum.records.batch import CorruptBatch
 from quorum.records.decode import decode

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from quorum.log.meta_properties import uuid_from_text
+from quorum.core.vocabulary import uuid_from_text
 
 WIDTH: Final = 100
 DIRECTORY: Final = re.compile(r"\b(\d+)/([1-9])[0-9a-f]{7}\b")

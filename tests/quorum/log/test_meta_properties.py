@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, uuid_to_text
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, uuid_from_text, uuid_to_text
 from quorum.log.errors import FileDamaged, FolderForeign, FolderUnusable, FormatUnknown
 from quorum.log.meta_properties import (
     FILE_NAME,
@@ -16,7 +16,6 @@ from quorum.log.meta_properties import (
     load_or_create,
     look,
     new_directory_id,
-    uuid_from_text,
 )
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"

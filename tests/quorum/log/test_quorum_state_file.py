@@ -6,9 +6,8 @@ from uuid import UUID
 import pytest
 
 from quorum.core.limits import EPOCH_MAX
-from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId, ReplicaKey, uuid_from_text
 from quorum.log.errors import FileDamaged, FolderForeign, FolderUnusable, FormatUnknown
-from quorum.log.meta_properties import uuid_from_text
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.ports import LogFailure
 

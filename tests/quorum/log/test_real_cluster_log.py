@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from quorum.core.vocabulary import ReplicaId
-from quorum.log.meta_properties import load_or_create, uuid_from_text
+from quorum.core.vocabulary import ReplicaId, uuid_from_text
+from quorum.log.meta_properties import load_or_create
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.segmented_log import SegmentedLog
 from quorum.records.batch import Header, check, headers
