@@ -34,7 +34,7 @@ from bench.report import Section
 from bench.rivals import version_of
 from quorum.process import loop_factory
 
-KAFKA: Final = "4.2.0"
+KAFKA: Final = "4.3.1"
 """The release of Kafka's brokers."""
 CONTROLLERS: Final = 3
 BROKERS: Final = 3
