@@ -24,6 +24,7 @@ from controller.quorum_description import (
     QuorumDescription,
     ReplicaInfo,
 )
+from controller.shared_reads import SharedReads
 from quorum.clocks import wall_ms
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import ReadRefusal
@@ -170,6 +171,7 @@ class Service:
         self.audit_log = audit_log or AuditLog(wall_ms)
         self.authorization = authorization or Authorization(None, self.audit_log.denied)
         self.long_responses = LongResponses()
+        self.shared_reads = SharedReads()
         self.planning = asyncio.Lock()
         """Held while a plan is made: it takes long, so one at a time."""
 

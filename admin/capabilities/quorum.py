@@ -159,7 +159,7 @@ class DescribeQuorum(Request[Quorum], frozen=True, kw_only=True):
     FAILING = "the quorum cannot be described"
 
     async def answer(self, context: Context) -> Quorum:
-        return quorum_of(await context.service.describe_quorum(stale=context.stale))
+        return await _quorum(context)
 
 
 class ListReplicas(PageRequest[Replicas], frozen=True, kw_only=True):
@@ -177,7 +177,7 @@ class ListReplicas(PageRequest[Replicas], frozen=True, kw_only=True):
     ITEMS = "replicas"
 
     async def answer(self, context: Context) -> Replicas:
-        found = quorum_of(await context.service.describe_quorum(stale=context.stale))
+        found = await _quorum(context)
         replicas = {
             each.replica_id: each
             for each in (*found.current_voters, *found.observers)
@@ -336,6 +336,16 @@ def failure_tolerance(members: Sequence[Member]) -> int | None:
     """The number of voters that may be lost; None unless the leader describes them."""
     is_led = any(each.is_leader for each in members)
     return tolerance([each for each in members if each.is_voter]) if is_led else None
+
+
+async def _quorum(context: Context) -> Quorum:
+    """Describe the quorum, once for all who ask at the same time."""
+    service, stale = context.service, context.stale
+
+    async def describe() -> Quorum:
+        return quorum_of(await service.describe_quorum(stale=stale))
+
+    return await service.shared_reads.read((DescribeQuorum.NAME, stale), describe)
 
 
 def quorum_of(found: QuorumDescription) -> Quorum:

@@ -226,8 +226,7 @@ class Partition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 R = TypeVar("R", bound=Request[Any])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class Context(Struct, frozen=True, kw_only=True):
     """The node that answers a request, and for whom."""
 
     service: "Service"

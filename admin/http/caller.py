@@ -1,10 +1,10 @@
 """The caller of an HTTP request: its principal, and the role that limits what it may do."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
+from msgspec import Struct
 
 from admin.capabilities.needs import Needs, Role
 from quorum.protocol.extension import Origin
@@ -30,8 +30,7 @@ class RoleTooLow(NotAllowed):
         super().__init__(f"{has}; {requester.request} needs the role {needs.role} ({needs})")
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """The sender of a request."""
 
     principal: KafkaPrincipal

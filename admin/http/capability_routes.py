@@ -51,9 +51,11 @@ def add_routes(router: web.UrlDispatcher, responses: Mapping[type[Request[Any]],
 
 
 def _handler(kind: type[Request[Any]], route: Route, respond: Respond) -> Handler:
+    parameters = kind.parameters(route)
+
     async def handle(request: web.Request) -> web.Response:
         try:
-            asked = await request_in(request, kind, route)
+            asked = await request_in(request, kind, route, parameters)
         except Problem:
             # Whoever lacks the right hears of that, and nothing of the request.
             request.app[GATEWAY].check_any(kind, request[CALLER])
@@ -112,10 +114,11 @@ def _as_json(body: bytes, status: int) -> web.Response:
     return web.Response(body=body, status=status, content_type="application/json")
 
 
-async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
+async def request_in(
+    request: web.Request, kind: type[Q], route: Route, parameters: Mapping[str, str]
+) -> Q:
     """The capability's request in an HTTP request; raises a `Problem` that names what is wrong."""
     stale = ("stale",) if kind.may_be_stale() else ()
-    parameters = kind.parameters(route)
     check_parameters(request, *parameters, *stale)
     values: dict[str, Any] = dict(route.fixed)
     types = _types_of(kind)

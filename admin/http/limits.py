@@ -95,6 +95,8 @@ class Account:
 
     def give_back(self, network: str, units: int) -> None:
         """Give back units that were taken."""
+        if not units:
+            return
         assert 0 <= units <= self._held[network]
         self.total -= units
         self._held[network] -= units

@@ -71,9 +71,10 @@ class KafkaRequest(Struct, frozen=True, kw_only=True):
     @property
     def requester(self) -> Requester:
         """The sender, for the authorizer and the audit log."""
-        request = api_name(self.api_key)
         if self.api_key is ApiKey.CAPABILITY:
             request = self.message.name[:CAPABILITY_CHARACTERS_MAX]
+        else:
+            request = api_name(self.api_key)
         return Requester(str(self.principal), self.host, self.listener, self.door, request)
 
     @property

@@ -1,5 +1,6 @@
 """Reads from three controllers are never stale unless the request allows it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -8,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from admin.capabilities.quorum import DescribeQuorum
 from admin.client.admin_client import AdminClient, Unreachable
+from admin.http.caller import Caller
+from admin.http.gateway import Gateway
 from controller.apis import reassignments
 from controller.ports import Unavailable
 from controller.service import NotActive
@@ -23,9 +27,11 @@ from quorum.protocol.extension import (
     extension_of,
     with_extension,
 )
+from quorum.protocol.principal import ANONYMOUS
 from tests.admin.http.test_http_api import http_door
 from tests.controller.apis.samples import describe_quorum, metadata
 from tests.controller.controller_commands import asked, heartbeat, join, looked, move, topic
+from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import Node, active, controllers
 from tests.support.kafka_client import Form
 from tests.support.kio_values import make, make_known
@@ -99,6 +105,40 @@ async def test_a_leader_that_resigns_before_it_answers_does_not_describe_the_quo
         monkeypatch.setattr(quorum, "read_index", confirmed_then_resigned)
         with pytest.raises(NotActive):
             await scene.leader.service.describe_quorum()
+
+
+@pytest.mark.interpreted
+async def test_descriptions_share_a_read_that_none_of_them_was_asked_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_scene(tmp_path) as scene:
+        quorum = scene.leader.opened.quorum
+        read_index, begun, proved = quorum.read_index, 0, asyncio.Event()
+
+        async def held() -> Offset | ReadRefusal:
+            nonlocal begun
+            begun += 1
+            await proved.wait()
+            return await read_index()
+
+        async def until_begun(reads: int) -> None:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while begun < reads:  # noqa: ASYNC110 - it begins in the next turn
+                    await asyncio.sleep(0)
+
+        monkeypatch.setattr(quorum, "read_index", held)
+        gateway = Gateway(scene.leader.service, scene.leader.router)
+        anybody = Caller(ANONYMOUS)
+        async with asyncio.TaskGroup() as tasks:
+            found = [tasks.create_task(gateway.ask(DescribeQuorum(), anybody)) for _ in range(3)]
+            await until_begun(1)
+            found.append(tasks.create_task(gateway.ask(DescribeQuorum(), anybody)))
+            await until_begun(2)
+            proved.set()
+        assert begun == 2
+        assert {each.result().leader_id for each in found} == {scene.leader.node_id}
+        stale = await gateway.ask(DescribeQuorum(), anybody, stale=True)
+        assert (stale.leader_id, begun) == (scene.leader.node_id, 2)
 
 
 @pytest.mark.parametrize("at_once_max", [0, 500])

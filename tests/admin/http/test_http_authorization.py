@@ -1,5 +1,6 @@
 """HTTP goes through the authorizer of the Kafka listener."""
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -11,10 +12,14 @@ import pytest_asyncio
 
 from admin.capabilities.brokers import SafeToStop
 from admin.capabilities.moves import CancelMoves, ResumeMoves
+from admin.capabilities.quorum import DescribeQuorum, Quorum
 from admin.capabilities.users import ListUsers, SetUser
 from admin.client.admin_client import AdminClient
 from admin.faults import Refused
+from admin.http.caller import Caller
+from admin.http.gateway import Gateway
 from quorum.clocks import wall_ms
+from quorum.protocol.principal import KafkaPrincipal
 from quorum.transport.refusal_log import Repetitions
 from statemachine.image.image import Image
 from statemachine.limits import METADATA_VERSION_MAX
@@ -75,6 +80,23 @@ async def test_the_right_of_the_capability_is_needed(
     ]
     assert {each["host"] for each in lines} == {"127.0.0.1"}
     assert lines[-1]["offset"] > 0
+
+
+async def test_a_shared_description_reaches_only_those_with_the_right(
+    one_node: tuple[Node, Http],
+) -> None:
+    node, _ = one_node
+    await set_acls(node, acl("User:ann", "DESCRIBE CLUSTER"))
+    gateway = Gateway(node.service, node.router)
+    principals = [KafkaPrincipal.parse(f"User:{name}") for name in ("ann", "bob", "ann")]
+    ann, bob, again = await asyncio.gather(
+        *[gateway.ask(DescribeQuorum(), Caller(each)) for each in principals],
+        return_exceptions=True,
+    )
+    assert isinstance(bob, Refused)
+    assert "User:bob needs DESCRIBE on CLUSTER" in str(bob)
+    assert ann == again
+    assert isinstance(ann, Quorum)
 
 
 @pytest.mark.parametrize(("on", "name"), [("TOPIC", "orders"), ("CLUSTER", None)])
