@@ -132,6 +132,11 @@ class Request(
         return None
 
     @classmethod
+    def can_contradict(cls) -> bool:
+        """Return False if no request of this kind is wrong in itself once its fields are typed."""
+        return "key" in cls.__struct_fields__ or cls.contradiction is not Request.contradiction
+
+    @classmethod
     def parameters(cls, route: Route) -> Mapping[str, str]:
         """The fields of a request on this route by the names of the query parameters."""
         return route.parameters

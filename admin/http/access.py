@@ -150,6 +150,7 @@ def _client_host(request: web.Request) -> str:
     return request.remote or ""
 
 
+@lru_cache(maxsize=256)
 def host_in(authority: str) -> str | None:
     """Return the host in a Host header, in its normal form; None for what is none."""
     found = _AUTHORITY.fullmatch(authority.lower())

@@ -52,6 +52,7 @@ def add_routes(router: web.UrlDispatcher, responses: Mapping[type[Request[Any]],
 
 def _handler(kind: type[Request[Any]], route: Route, respond: Respond) -> Handler:
     parameters = kind.parameters(route)
+    can_contradict = kind.can_contradict()
 
     async def handle(request: web.Request) -> web.Response:
         try:
@@ -60,7 +61,7 @@ def _handler(kind: type[Request[Any]], route: Route, respond: Respond) -> Handle
             # Whoever lacks the right hears of that, and nothing of the request.
             request.app[GATEWAY].check_any(kind, request[CALLER])
             raise
-        if request.app[GATEWAY].may(asked, request[CALLER]):
+        if can_contradict and request.app[GATEWAY].may(asked, request[CALLER]):
             check(asked)
         stale = kind.may_be_stale() and flag(request, "stale")
         try:
