@@ -7,7 +7,8 @@ that backup, by the commands of the product. The clock of the restore runs from 
 command to the first commit of the new controllers, whose start it includes. Then backups of the
 running cluster are taken, one after the other, at rest and while the connections of `bench.commits`
 change ISRs. The rounds with and without backups alternate. The backup runs on the same machine, at
-the lowest priority: elsewhere it would take no processor time of the controllers.
+the lowest priority: elsewhere it would take no processor time of the controllers. What it takes of
+the leader itself, wherever it runs, is the leader's processor time during the backup at rest.
 """
 
 import asyncio
@@ -29,7 +30,14 @@ from admin.client.admin_client import AdminClient, AdminError
 from admin.client.channels import NoResponse
 from admin.tools.founding import log_folder_of, new_identity
 from admin.tools.local_cluster import LocalCluster
-from admin.tools.local_plan import SETTINGS_FILE, ClusterPlan, LocalError, Wanted, settle
+from admin.tools.local_plan import (
+    SETTINGS_FILE,
+    ClusterPlan,
+    LocalError,
+    NodePlan,
+    Wanted,
+    settle,
+)
 from bench import machine
 from bench.brokers import Brokers
 from bench.commits import BROKER_IDS, claim_partitions
@@ -80,6 +88,8 @@ class Measured(msgspec.Struct, kw_only=True):
     """Commits per second without a backup: the median."""
     commits_meanwhile: float
     """The same while backups are taken."""
+    leader: float
+    """The leader's processor time during a backup at rest, in percent of the backup's time."""
 
     @property
     def cost(self) -> float:
@@ -93,6 +103,7 @@ ROWS: Final[Sequence[tuple[str, str, Callable[[Measured], float], float | None, 
     ("... of what is new only", "s", lambda m: m.further_s, None, None),
     ("commits lost while a backup is taken", "%", lambda m: m.cost, 5, 2),
     ("... commits per second without one", "", lambda m: m.commits, None, None),
+    ("processor time of the leader for it, of a core", "%", lambda m: m.leader, 5, 2),
     ("restore, to the first commit", "s", lambda m: m.first_commit_s, 20, 8),
     ("... of it, the command", "s", lambda m: m.restore_s, None, None),
     ("verify", "s", lambda m: m.verify_s, None, None),
@@ -184,9 +195,15 @@ async def run(place: Path, partitions: int, seconds: float, rounds: int) -> Meas
         await first_commit(plan)
         first_commit_s = perf_counter() - begun
         source = ("--bootstrap-controller", ",".join(str(n.kafka) for n in plan.controllers))
+        async with AdminClient(cluster.controllers, is_controller=True) as admin:
+            leader_id = (await admin.describe_quorum()).leader_id
+        (leader,) = [node for node in plan.controllers if node.id == leader_id]
+        pid = cluster.pid(leader.name) or 0
+        before = machine.used([pid])
         backup_s = await timed("backup", "--to", place / "at-rest", *source)
+        leader_s = machine.used([pid]).since(before).by_pid[pid]
         further_s = await timed("backup", "--to", place / "at-rest", *source)
-        commits, took = await loaded(cluster, place, source, seconds, rounds)
+        commits, took = await loaded(cluster, leader, place, source, seconds, rounds)
     return Measured(
         snapshot_mb=snapshot_mb,
         backup_s=backup_s,
@@ -197,19 +214,22 @@ async def run(place: Path, partitions: int, seconds: float, rounds: int) -> Meas
         first_commit_s=first_commit_s,
         commits=statistics.median(commits[False]),
         commits_meanwhile=statistics.median(commits[True]),
+        leader=leader_s / backup_s * 100,
     )
 
 
 async def loaded(
-    cluster: LocalCluster, place: Path, source: Sequence[str], seconds: float, rounds: int
+    cluster: LocalCluster,
+    leader: NodePlan,
+    place: Path,
+    source: Sequence[str],
+    seconds: float,
+    rounds: int,
 ) -> tuple[Mapping[bool, Sequence[float]], Sequence[float]]:
     """Return the commits per second of all rounds, without and with backups, and the times of
     these backups."""
-    async with AdminClient(cluster.controllers, is_controller=True) as admin:
-        leader_id = (await admin.describe_quorum()).leader_id
     pids = {node.id: cluster.pid(node.name) or 0 for node in cluster.plan.controllers}
-    (leader,) = [node for node in cluster.plan.controllers if node.id == leader_id]
-    processes = Processes(pids.pop(leader_id), tuple(pids.values()))
+    processes = Processes(pids.pop(leader.id), tuple(pids.values()))
     brokers = Brokers(leader.kafka, cluster.plan.cluster_id)
     await brokers.register(BROKER_IDS)
     claims = await claim_partitions(leader.kafka, brokers, OUTSTANDING)
