@@ -1,9 +1,14 @@
 """The modules of a compiled wheel, and the constructs that they must not use."""
 
 import ast
+import re
+from typing import Final
 
 from hatch_build import listed
 from tests.support import tree
+
+WITH_BASES: Final = re.compile(r"\bclass\s+\w+[\s\\]*[\[(]")
+"""A class that extends another; Python 3.12 may have type parameters before its bases."""
 
 
 def classes(file: str) -> list[ast.ClassDef]:
@@ -11,7 +16,7 @@ def classes(file: str) -> list[ast.ClassDef]:
 
 
 def nodes(file: str) -> list[ast.AST]:
-    return list(ast.walk(ast.parse((tree.ROOT / file).read_text(encoding="utf-8"))))
+    return list(tree.statements(tree.ROOT / file))
 
 
 def modules() -> list[str]:
@@ -42,7 +47,7 @@ def test_no_class_that_is_interpreted_extends_one_that_is_compiled() -> None:
     found, listed_modules = [], set(modules())
     for path in tree.python_files(*tree.PACKAGES, "tests", "bench"):
         file = tree.shown(path)
-        if file in listed_modules:
+        if file in listed_modules or not WITH_BASES.search(path.read_text(encoding="utf-8")):
             continue
         all_nodes = nodes(file)
         imported = {

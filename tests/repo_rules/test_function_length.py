@@ -22,7 +22,7 @@ def test_no_function_of_the_pure_cores_has_more_than_40_lines() -> None:
 
 def function_lengths(path: Path) -> Iterator[tuple[str, int]]:
     """Every function of the file, by file, line and name, with its lines from `def` to its end."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in tree.statements(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
             lines = node.end_lineno - node.lineno + 1

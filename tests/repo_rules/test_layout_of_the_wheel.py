@@ -24,7 +24,7 @@ def imports(laid_out: Path) -> list[tuple[Path, str]]:
     """Every module with the modules that it imports, or imports from."""
     found = list[tuple[Path, str]]()
     for path in sorted(laid_out.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in tree.statements(path):
             match node:
                 case ast.Import(names=names):
                     found += ((path, each.name) for each in names)

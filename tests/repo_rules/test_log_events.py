@@ -19,9 +19,10 @@ AUDIT: Final = "quorum/transport/audit_log.py"
 def calls(package: str) -> Iterator[tuple[str, ast.Call]]:
     """The calls of loggers above DEBUG, with the place of each."""
     for path in tree.python_files(package):
-        if tree.shown(path) == AUDIT:
+        text = path.read_text(encoding="utf-8")
+        if tree.shown(path) == AUDIT or "logger" not in text:
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(ast.parse(text)):
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id="logger"), attr=attr)) if (
                     attr in LEVELS

@@ -34,7 +34,8 @@ def rules() -> set[str]:
     return {
         node.value
         for path in tree.python_files("chaos")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if RULE.search(text := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and RULE.fullmatch(node.value)

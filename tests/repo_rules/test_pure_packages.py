@@ -62,7 +62,7 @@ def strangers(paths: list[Path], allowed: frozenset[str]) -> Iterator[str]:
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """Every module that the file imports, anywhere in it, with its line."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in tree.statements(path):
         match node:
             case ast.Import(names=names):
                 yield from ((node.lineno, alias.name) for alias in names)

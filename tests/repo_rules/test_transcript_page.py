@@ -88,7 +88,7 @@ def test_the_sentences_of_the_raft_paper_are_counted_without_a_gap() -> None:
 
 
 def test_rules_without_a_transcript_name_tests_that_exist() -> None:
-    known = set(tree.names_of_tests())
+    known = tree.names_of_tests()
     held = [(cells[0], NAMED.findall(cells[-1])) for cells in rows("what")]
     assert held
     assert all(names for _, names in held)

@@ -24,7 +24,7 @@ def imports_between(paths: Iterable[Path], root: Path = tree.ROOT) -> dict[str, 
 
 
 def _imported(path: Path) -> Iterable[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in tree.statements(path):
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names)

@@ -3,6 +3,7 @@
 import ast
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,9 +49,22 @@ def shown(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def names_of_tests() -> Iterator[str]:
+def statements(path: Path) -> Iterator[ast.AST]:
+    """The module of the file and every statement in it; a tenth of the nodes of `ast.walk`."""
+    nodes: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while nodes:
+        node = nodes.pop()
+        yield node
+        for blocks in ("body", "orelse", "finalbody", "handlers", "cases"):
+            nodes += getattr(node, blocks, ())
+
+
+@cache
+def names_of_tests() -> frozenset[str]:
     """The names of all tests, and of what helps them."""
-    for path in python_files("tests"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield node.name
+    return frozenset(
+        node.name
+        for path in python_files("tests")
+        for node in statements(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
