@@ -5,6 +5,7 @@ It never holds fixtures of a single package; those live beside the tests that us
 
 import gc
 import os
+from asyncio import BaseEventLoop
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +29,6 @@ settings.register_profile("house", deadline=None, derandomize="CI" in os.environ
 settings.register_profile("quick", settings.get_profile("house"), max_examples=10)
 settings.load_profile("house")
 
-# `make quick` runs the tests in Python's development mode; what they start runs as at its users'.
-os.environ.pop("PYTHONDEVMODE", None)
 # A worker of pytest-xdist has 80 columns, and the commands of the tests would wrap their tables.
 os.environ.pop("COLUMNS", None)
 
@@ -112,6 +111,25 @@ def _children_find_what_users_have() -> Iterator[None]:
     # In a fixture, for the workers of xdist are children as well, and run tests.
     with pytest.MonkeyPatch.context() as patch:
         hide_hypothesis(patch)
+        yield
+
+
+def _only_in_its_thread(name: str) -> Any:
+    """The method of asyncio's loops, refusing other threads as it would in debug mode alone."""
+    method = getattr(BaseEventLoop, name)
+
+    def checked(loop: Any, *args: Any, **keywords: Any) -> Any:
+        loop._check_thread()
+        return method(loop, *args, **keywords)
+
+    return checked
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _loops_belong_to_threads() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("call_soon", "call_at"):
+            patch.setattr(BaseEventLoop, name, _only_in_its_thread(name))
         yield
 
 
