@@ -29,6 +29,8 @@ settings.register_profile("house", deadline=None, derandomize="CI" in os.environ
 settings.register_profile("quick", settings.get_profile("house"), max_examples=10)
 settings.load_profile("house")
 
+# With `PYTHONDEVMODE=1 make quick`, what the tests start still runs as at its users'.
+os.environ.pop("PYTHONDEVMODE", None)
 # A worker of pytest-xdist has 80 columns, and the commands of the tests would wrap their tables.
 os.environ.pop("COLUMNS", None)
 
