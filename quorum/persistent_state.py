@@ -16,6 +16,7 @@ from quorum.core.limits import SEGMENT_BYTES_MAX, Bounds, Timeouts
 from quorum.core.raft_log import LeaderEpochCache, RaftLog
 from quorum.core.vocabulary import (
     ElectionState,
+    HostPort,
     Offset,
     OffsetAndEpoch,
     ReplicaId,
@@ -39,7 +40,7 @@ from quorum.log.segment_reader import StoredBatch
 from quorum.log.segmented_log import SegmentedLog
 from quorum.log.snapshot_store import FileSnapshotStore
 from quorum.log_events import LogEvent
-from quorum.ports import Clock, HostPort, StateMachine
+from quorum.ports import Clock, StateMachine
 from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC
 from quorum.records.batch import CorruptBatch
 from quorum.records.control import BadControlRecord, assignment_in

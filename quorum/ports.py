@@ -6,13 +6,14 @@ implementation passes: files in production, memory in tests and simulation.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeVar
 
 from quorum.core.events import Asker
 from quorum.core.messages import Batch, Request, Response
 from quorum.core.vocabulary import (
     ElectionState,
     Epoch,
+    HostPort,
     Offset,
     OffsetAndEpoch,
     ReplicaId,
@@ -21,9 +22,6 @@ from quorum.core.vocabulary import (
 from quorum.core.voter_set import VoterAssignment
 
 T = TypeVar("T")
-
-HostPort: TypeAlias = tuple[str, int]
-"""The address of a listener."""
 
 Done = Callable[[Response | None, bytes], None]
 

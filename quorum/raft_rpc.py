@@ -25,10 +25,10 @@ from quorum.core.messages import (
     VoteResponse,
 )
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Epoch, HostPort, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint
 from quorum.discovery.address_book import AddressBook
-from quorum.ports import Done, HostPort
+from quorum.ports import Done
 from quorum.protocol.errors import ErrorCode, Malformed
 from quorum.protocol.raft_messages import (
     API_KEYS,

@@ -23,12 +23,12 @@ from chaos.simulation.profile import FOREIGN, VIP
 from chaos.violation import Violation
 from quorum.bootstrap import address_book, cluster_of, discovery_of
 from quorum.cluster_id import ClusterIdentity
-from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Epoch, HostPort, ReplicaId, ReplicaKey
 from quorum.discovery.address_book import AddressBook
 from quorum.discovery.discover_brokers import DiscoverBrokersService
 from quorum.discovery.gossip import Advertisement, DiscoverBrokersRequest, DiscoverBrokersResponse
 from quorum.persistent_state import PersistentState
-from quorum.ports import Disk, HostPort
+from quorum.ports import Disk
 from quorum.replica import Replica
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.refusal_log import RefusalLog

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from quorum.core.limits import Bounds, Timeouts
-from quorum.ports import HostPort
+from quorum.core.vocabulary import HostPort
 from quorum.snapshotting import SnapshotLimits
 
 

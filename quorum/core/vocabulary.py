@@ -7,11 +7,14 @@ the log end offset is the offset that the next record will get, so an empty log 
 
 from base64 import b64decode, urlsafe_b64encode
 from dataclasses import dataclass
-from typing import Final, NewType
+from typing import Final, NewType, TypeAlias
 from uuid import UUID
 
 ReplicaId = NewType("ReplicaId", int)
 """The id of a node that holds a copy of the log; 0 is valid, NO_REPLICA is not."""
+
+HostPort: TypeAlias = tuple[str, int]
+"""The address of a listener."""
 
 Epoch = NewType("Epoch", int)
 Offset = NewType("Offset", int)

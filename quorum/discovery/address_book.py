@@ -9,10 +9,9 @@ Bootstrap servers have pseudo ids (-2, -3, ...) until the node that answers ther
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from quorum.core.vocabulary import ReplicaId
+from quorum.core.vocabulary import HostPort, ReplicaId
 from quorum.core.voter_set import VoterSet
 from quorum.discovery.gossip import Advertisement, Gossip
-from quorum.ports import HostPort
 
 FIRST_PSEUDO_ID: Final = -2
 """-1 is no replica. Pseudo ids are never sent; they only find an address here."""

@@ -10,7 +10,7 @@ import random
 from dataclasses import replace
 from typing import Any, Final
 
-from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA, Epoch, ReplicaId
+from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA, Epoch, HostPort, ReplicaId
 from quorum.discovery.gossip import (
     ADVERTISEMENTS_MAX,
     Advertisement,
@@ -22,7 +22,7 @@ from quorum.discovery.gossip import (
 )
 from quorum.discovery.schedule import DiscoverySchedule
 from quorum.log_events import LogEvent
-from quorum.ports import Clock, HostPort
+from quorum.ports import Clock
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode, Malformed, error_name

@@ -12,9 +12,9 @@ from typing import Final
 
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.node import QuorumNode
+from quorum.core.vocabulary import HostPort
 from quorum.discovery.address_book import AddressBook
 from quorum.discovery.gossip import Advertisement, DiscoverBrokersRequest, DiscoverBrokersResponse
-from quorum.ports import HostPort
 
 ASKED_AT_ONCE_MAX: Final = 16
 """Addresses asked in one round; of more, a random choice."""

@@ -23,12 +23,12 @@ from quorum.core.vocabulary import (
     NO_DIRECTORY,
     NO_REPLICA,
     Epoch,
+    HostPort,
     Offset,
     OffsetAndEpoch,
     ReplicaId,
     ReplicaKey,
 )
-from quorum.ports import HostPort
 from quorum.protocol import codec
 from quorum.protocol.apis import OWN_TAG, ApiKey
 from quorum.protocol.errors import ErrorCode, Malformed, error_name

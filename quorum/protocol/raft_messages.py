@@ -31,13 +31,13 @@ from quorum.core.vocabulary import (
     NO_DIRECTORY,
     NO_REPLICA,
     Epoch,
+    HostPort,
     Offset,
     OffsetAndEpoch,
     ReplicaId,
     ReplicaKey,
 )
 from quorum.core.voter_set import Endpoint, is_meant
-from quorum.ports import HostPort
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey, UnsupportedVersion, VersionRange
 from quorum.protocol.errors import ErrorCode, Malformed, error_name

@@ -9,8 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from quorum.core.messages import Error, Response
-from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
-from quorum.ports import HostPort
+from quorum.core.vocabulary import Epoch, HostPort, ReplicaId, ReplicaKey
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.shape import Data
 

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from quorum.core.vocabulary import HostPort
 from quorum.log_events import LogEvent
-from quorum.ports import HostPort
 from quorum.protocol.api_versions import negotiate
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange, api_name
 from quorum.protocol.headers import write_request_header

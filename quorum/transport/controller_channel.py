@@ -8,7 +8,7 @@ import asyncio
 import random
 from typing import Any, Final
 
-from quorum.ports import HostPort
+from quorum.core.vocabulary import HostPort
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import reason_of

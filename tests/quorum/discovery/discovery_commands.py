@@ -17,8 +17,7 @@ voters 1              the voters and their addresses, by the log of node 1
 import random
 from collections.abc import Callable, Iterator
 
-from quorum.core.vocabulary import ReplicaId
-from quorum.ports import HostPort
+from quorum.core.vocabulary import HostPort, ReplicaId
 from tests.quorum.core.transcript_notation import listed, written
 from tests.quorum.discovery.simulated_discovery import Resident
 from tests.quorum.discovery.simulated_network import SimulatedNetwork

@@ -14,12 +14,11 @@ from quorum.core.effects import AppendLeaderChange, Effect
 from quorum.core.events import DiscoveryDone, EndpointsUpdated, Event
 from quorum.core.limits import Timeouts
 from quorum.core.state import DiscoveryState
-from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Epoch, HostPort, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.discovery.address_book import AddressBook, pseudo_ids
 from quorum.discovery.gossip import Advertisement, Gossip
 from quorum.discovery.schedule import DiscoverySchedule
-from quorum.ports import HostPort
 from quorum.records.control import LeaderChange, encode_leader_change
 from quorum.records.encode import stamp
 from tests.quorum.core.request_notation import directory_of

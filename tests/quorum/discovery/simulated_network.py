@@ -13,8 +13,7 @@ from typing import Final
 from quorum.core.effects import Commit, Effect
 from quorum.core.events import Event, RequestTimedOut, ResponseReceived, Tick
 from quorum.core.messages import FetchRequest
-from quorum.core.vocabulary import ReplicaId
-from quorum.ports import HostPort
+from quorum.core.vocabulary import HostPort, ReplicaId
 from tests.quorum.core.simulated_node import Packet
 from tests.quorum.discovery.simulated_discovery import Process, Resident
 

@@ -1,10 +1,9 @@
 from collections.abc import Sequence
 
-from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from quorum.core.vocabulary import HostPort, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint, Voter, VoterSet
 from quorum.discovery.address_book import CONFIRM_TRIES, HINTS_MAX, AddressBook
 from quorum.discovery.gossip import Advertisement, Gossip
-from quorum.ports import HostPort
 
 ONE, TWO, THREE = (ReplicaId(each) for each in (1, 2, 3))
 

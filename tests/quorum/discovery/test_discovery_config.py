@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from quorum.bootstrap import discovery_state
-from quorum.core.vocabulary import ReplicaId
+from quorum.core.vocabulary import HostPort, ReplicaId
 from quorum.persistent_state import QuorumConfig
-from quorum.ports import HostPort
 
 ME = ReplicaId(1)
 SERVER: HostPort = ("127.0.0.1", 9093)

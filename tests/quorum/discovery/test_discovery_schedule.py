@@ -11,7 +11,7 @@ import pytest
 from quorum.clocks import monotonic_ms
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import Epoch, Offset, ReplicaId
+from quorum.core.vocabulary import Epoch, HostPort, Offset, ReplicaId
 from quorum.core.voter_set import VoterSet
 from quorum.discovery.address_book import AddressBook
 from quorum.discovery.discover_brokers import DiscoverBrokersService
@@ -32,7 +32,6 @@ from quorum.discovery.schedule import (
     SURVEY_TRIES,
     DiscoverySchedule,
 )
-from quorum.ports import HostPort
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.sweeper import Sweeper
 from tests.quorum.transport.loopback import HOST

@@ -26,10 +26,9 @@ from quorum.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Epoch, HostPort, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 from quorum.discovery.address_book import FIRST_PSEUDO_ID, AddressBook
 from quorum.discovery.gossip import Gossip
-from quorum.ports import HostPort
 from quorum.protocol import headers
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import ApiKey, VersionRange
