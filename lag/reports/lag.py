@@ -227,12 +227,13 @@ def ends(
     found = {}
     for replica, own in per_replica.items():
         shared_end = log.shared[replica]
-        log_end = max(shared_end, *(span.end for span in own))
+        last_epoch, reached = log.reached.get(replica, (0, 0))
+        log_end = max(shared_end, reached, *(span.end for span in own))
         behind = log.end - shared_end
         since_ms = appended_ms.get(shared_end) if behind else None
         row = {
             "log_end": log_end,
-            "last_epoch": max(span.epoch for span in own),
+            "last_epoch": max(last_epoch, *(span.epoch for span in own)),
             "records_behind": behind + offset_ranges.size(log.lost[replica]),
             "records_lost": offset_ranges.size(log.lost[replica]),
             "records_diverging": log_end - shared_end,

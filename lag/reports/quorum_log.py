@@ -6,7 +6,8 @@ as Raft decides it: a batch is known by its offset and epoch, and two logs that 
 up to it. The copy whose last epoch is the highest, and whose end is the furthest of those, is the
 quorum's. Another copy is as well, up to the last batch that it provably shares with what is known
 so far. What is beyond may never have been committed, and is not used. A snapshot proves the last
-batch before it, because it holds committed records only.
+batch before it, because it holds committed records only. A damaged batch at the end of a copy,
+whose header is legible, supplies nothing, but says how far the copy went.
 
 Offsets that no copy supplies are a *hole*. Plain values, no Spark.
 """
@@ -81,6 +82,9 @@ class QuorumLog:
     """For each replica the offset up to which its log is the quorum's."""
     lost: Mapping[str, Sequence[Range]]
     """For each replica the offsets before that one which are not in its files."""
+    reached: Mapping[str, tuple[int, int]]
+    """For each replica whose files end with damaged batches, epoch and end of the last of them, as
+    far as it is not in a hole at the end."""
     in_place: tuple[Run, ...]
     """The batches of all copies that are used."""
     outvoted: tuple[Run, ...]
@@ -123,12 +127,14 @@ def merge(
     in_place = (*found.runs, *found.confirmed)
     runs = _by_replica(in_place)
     snapshots = snapshots_of(replicas, damaged)
-    shared, end = _shared(runs, found.unread, snapshots)
+    tails = _tails(runs, found.unread)
+    shared, end = _shared(runs, tails, found.unread, snapshots)
     pieces = tuple(_pieces(_by_replica(found.runs), shared, replicas))
     taken = offset_ranges.union((piece.first, piece.end) for piece in pieces)
     state = _state(snapshots, pieces[0].first, end)
     begins = pieces[0].first if state is not None else 0
     holes = tuple(_holes(pieces, offset_ranges.without(begins, end, taken)))
+    inside = [run for tail in tails.values() for run in tail if run.end <= pieces[-1].end]
     own = {
         row["replica"]: max(
             (each.end for each in snapshots if each.replica == row["replica"]), default=0
@@ -149,12 +155,13 @@ def merge(
         end,
         shared,
         lost,
+        {run.replica: (run.epoch, run.end) for run in sorted(inside, key=lambda run: run.end)},
         in_place,
         found.outvoted,
         found.in_conflict,
         found.unconfirmed,
         found.unread,
-        frozenset(_undecided(runs, shared, holes)),
+        frozenset(_undecided(_by_replica((*in_place, *inside)), shared, holes)),
         state,
     )
 
@@ -164,6 +171,13 @@ def _by_replica(runs: Iterable[Run]) -> dict[str, list[Run]]:
     for run in runs:
         found.setdefault(run.replica, []).append(run)
     return found
+
+
+def _tails(runs: Mapping[str, Sequence[Run]], unread: Iterable[Run]) -> dict[str, list[Run]]:
+    """The damaged batches behind the last one of each copy that is not damaged."""
+    ends = {replica: max(run.end for run in own) for replica, own in runs.items()}
+    behind = (run for run in unread if run.first >= ends.get(run.replica, _NO_LIMIT))
+    return _by_replica(behind)
 
 
 def snapshots_of(replicas: Iterable[Mapping[str, Any]], damaged: frozenset[str]) -> list[Snapshot]:
@@ -177,7 +191,10 @@ def snapshots_of(replicas: Iterable[Mapping[str, Any]], damaged: frozenset[str])
 
 
 def _shared(
-    runs: Mapping[str, Sequence[Run]], unread: Iterable[Run], snapshots: Sequence[Snapshot]
+    runs: Mapping[str, Sequence[Run]],
+    tails: Mapping[str, Sequence[Run]],
+    unread: Sequence[Run],
+    snapshots: Sequence[Snapshot],
 ) -> tuple[dict[str, int], int]:
     """The offset up to which each copy is the quorum's log, and the end of the quorum's log."""
     ends = {replica: _ends(own) for replica, own in runs.items()}
@@ -188,6 +205,8 @@ def _shared(
     limit = min((run.first for run in later), default=_NO_LIMIT)
     end = min(end, limit)
     known = {epoch: min(until, limit) for epoch, until in ends[best].items()}
+    for replica, tail in tails.items():
+        ends[replica] = _ends((*runs[replica], *tail))
     for snapshot in snapshots:
         known[snapshot.epoch] = max(snapshot.end, known.get(snapshot.epoch, 0))
     shared = {**dict.fromkeys(runs, 0), best: end}

@@ -144,6 +144,56 @@ def test_a_batch_that_nothing_confirms_shows_how_far_the_log_went(tmp_path: Path
     assert [(hole.first, hole.end) for hole in log.holes] == [(2, 6)]
 
 
+@pytest.mark.parametrize("is_elsewhere", [True, False])
+def test_a_damaged_batch_at_the_end_of_a_copy_is_lost_and_not_awaited(
+    tmp_path: Path, is_elsewhere: bool
+) -> None:
+    """Its header says that the copy had these records, and the other copy goes on behind them."""
+    write(tmp_path, *() if is_elsewhere else ((59, 60),), name="sound")
+    write(tmp_path, name="damaged")
+    (path,) = (tmp_path / "damaged").glob("*.log")
+    made = [handmade_logs.leader_change(0, epoch=3, leader=1, at_ms=handmade_logs.BEGIN_MS)]
+    made += handmade_logs.batches([1] * 59, base=1, epoch=3)
+    path.write_bytes(b"".join(made)[:-1] + b"~")
+    log = merged(tmp_path)
+    assert log is not None
+    assert (log.shared["damaged"], log.lost["damaged"]) == (60, [(59, 60)])
+    assert [(each.first, each.end) for each in log.holes] == [(59, 60)][is_elsewhere:]
+
+
+def test_a_damaged_batch_that_the_quorum_gave_up_is_no_part_of_its_log(tmp_path: Path) -> None:
+    """The leader of epoch 3 was replaced when its log ended at 60."""
+    first = handmade_logs.leader_change(0, epoch=3, leader=1, at_ms=handmade_logs.BEGIN_MS)
+    made = [first, *handmade_logs.batches([1] * 59, base=1, epoch=3)]
+    second = handmade_logs.leader_change(60, epoch=4, leader=2, at_ms=handmade_logs.BEGIN_MS)
+    handmade_logs.write_segment(tmp_path / "sound", 0, [*made, second])
+    (given_up,) = handmade_logs.batches([1], base=60, epoch=3)
+    handmade_logs.write_segment(tmp_path / "damaged", 0, [*made, given_up[:-1] + b"~"])
+    log = merged(tmp_path)
+    assert log is not None
+    assert (log.shared["damaged"], log.lost["damaged"], log.end) == (60, [], 61)
+    assert log.reached == {"damaged": (3, 61)}
+
+
+def test_a_damaged_batch_at_the_end_of_a_copy_may_be_of_an_epoch_that_is_lost(
+    tmp_path: Path,
+) -> None:
+    """Only the damaged copy had the record of the leader of epoch 4, at offset 60."""
+    first, second, third = (
+        handmade_logs.leader_change(at, epoch=epoch, leader=1, at_ms=handmade_logs.BEGIN_MS)
+        for at, epoch in ((0, 3), (60, 4), (61, 5))
+    )
+    made = [first, *handmade_logs.batches([1] * 59, base=1, epoch=3)]
+    behind = [third, *handmade_logs.batches([1], base=62, epoch=5)]
+    handmade_logs.write_segment(tmp_path / "sound", 0, [*made, bytes(len(second)), *behind])
+    handmade_logs.write_segment(tmp_path / "damaged", 0, [*made, second[:-1] + b"~"])
+    log = merged(tmp_path)
+    assert log is not None
+    assert [(each.first, each.end) for each in log.holes] == [(60, 61)]
+    assert log.reached == {"damaged": (4, 61)}
+    assert log.undecided == {"damaged"}
+
+
 def test_a_sole_batch_that_nothing_confirms_is_not_said_to_be_none(tmp_path: Path) -> None:
     from lag import runner
 

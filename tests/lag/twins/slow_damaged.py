@@ -33,7 +33,12 @@ def replicas(damaged: DamagedCopies) -> list[SlowReplica]:
             parts[is_intact].append(_held(batch, has_index=has_index))
         directory = damaged.copies[name].meta.get("directory.id")
         indexed = [_held(batch, has_index=True) for batch in damaged.indexed(name)]
-        found.append(SlowReplica(str(name), name, directory, parts[True], parts[False], indexed))
+        end = max((each.end for each in parts[True]), default=FOREVER_MS)
+        behind = [batch for batch in damaged.reached(name) if batch.offset >= end]
+        tail = [_held(batch, has_index=False) for batch in behind]
+        found.append(
+            SlowReplica(str(name), name, directory, parts[True], parts[False], indexed, tail)
+        )
     return [each for each in found if each.batches or each.indexed]
 
 
@@ -59,14 +64,16 @@ def _held(batch: Made, *, has_index: bool) -> SlowHeld:
     )
 
 
-def provable(copies: Sequence[Sequence[Any]]) -> set[Key]:
+def provable(logs: Sequence[SlowReplica]) -> set[Key]:
     """The offsets and epochs of all batches that are the quorum's, batch by batch.
 
     A log that has a batch of an epoch at some offset and another that has a later one of the same
     epoch come from the same leader, and are equal up to the first of the two.
     """
-    best = max((each for each in copies if each), key=lambda each: (each[-1].epoch, each[-1].end))
+    left = [each.batches for each in logs if each.batches]
+    best = max(left, key=lambda each: (each[-1].epoch, each[-1].end))
     known = {(batch.offset, batch.epoch) for batch in best}
+    copies = [(*each.batches, *each.tail) for each in logs]
     while True:
         before = len(known)
         last: dict[int, int] = {}
@@ -107,7 +114,7 @@ class DamagedQuorum(SlowQuorum):
 
     @cached_property
     def log(self) -> list[SlowHeld]:
-        known = provable([each.batches for each in self.logs])
+        known = provable(self.logs)
         left = (each for log in self.logs for each in log.batches if _key(each) in known)
         found = {each.offset: each for each in left}
         return [found[offset] for offset in sorted(found)]
@@ -143,9 +150,10 @@ class DamagedQuorum(SlowQuorum):
     def _shared_end(self, replica: SlowReplica) -> int:
         """The offset up to which its log is the quorum's, by its files, or by its indexes."""
         known = {_key(each) for each in self.log}
+        last = {each.epoch: each.end for each in self.log}
         ends = [each.end for each in replica.batches if _key(each) in known]
+        ends += [each.end for each in replica.tail if each.end <= last.get(each.epoch, 0)]
         if replica.indexed:
-            last = {each.epoch: each.end for each in self.log}
             ends = [min(each.end, last.get(each.epoch, 0)) for each in replica.indexed]
         return max(ends, default=0)
 
@@ -159,17 +167,23 @@ class DamagedQuorum(SlowQuorum):
         return self._shared_end(replica) - sum(each.end - each.offset for each in shared)
 
     def is_undecided(self, replica: SlowReplica) -> bool:
-        """True if it holds something in a hole."""
+        """True if it holds something in a hole, or did so, that may not be the quorum's."""
+        shared = self._shared_end(replica)
+        beyond = [each for each in self._tail(replica) if each.end > shared]
         return any(
             each.offset < hole.end and hole.first < each.end
-            for each in replica.batches
+            for each in (*replica.batches, *beyond)
             for hole in self.holes.holes
         )
+
+    def _tail(self, replica: SlowReplica) -> list[SlowHeld]:
+        """The damaged batches at its end, but those in a hole at the end."""
+        return [each for each in replica.tail if each.end <= self.log[-1].end]
 
     def ends(self, end_ms: int) -> Iterator[Row]:
         """The columns of `replica_lag` about the end of each log."""
         for replica in self.logs:
-            held = replica.batches or self.once(replica)
+            held = [*(replica.batches or self.once(replica)), *self._tail(replica)]
             if not held:
                 continue
             shared = self._shared_end(replica)

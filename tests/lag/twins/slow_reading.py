@@ -45,7 +45,9 @@ class SlowReplica:
     lost: Sequence[SlowHeld] = ()
     """What it held before its files were damaged."""
     indexed: Sequence[SlowHeld] = ()
-    """Of that what its indexes of append times tell, if all its segments are gone."""
+    """Of that what its indexes of append times tell, if all its segments are gone,"""
+    tail: Sequence[SlowHeld] = ()
+    """and what headers of damaged batches at its end tell."""
 
 
 @dataclass(frozen=True)
