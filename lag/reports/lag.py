@@ -6,6 +6,7 @@ arrives; these peaks are kept exactly, besides the samples. Percentiles are over
 that lasts weighs more. Plain values, no Spark.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any, Final, NamedTuple
@@ -46,6 +47,39 @@ class LeaderTimeline(NamedTuple):
     """The append time of the batch at each offset where a log ended at a sample."""
     last_ms: int | None = None
     """The time of its last append before the end of the report."""
+    unsure: Sequence[Range] = ()
+    """The numbers of the samples at which records may have been appended that no copy has."""
+
+
+class Lost(NamedTuple):
+    """Offsets of which nothing is known at a replica, or at any."""
+
+    ranges: Sequence[Range] = ()
+    across: Sequence[Range] = ()
+    """Those of them that an election may be in or beside. Their times are by another clock than
+    those of the batches beside them, and may be earlier than the one and later than the other."""
+    clocks_ms: int = 0
+    """By how much, at most."""
+
+    def unsure(
+        self, ends: Sequence[int | None], scope: Scope, *, both: bool = False
+    ) -> list[Range]:
+        """The numbers of the samples at which a log may have ended with some of `across`.
+
+        `ends` is its known end at each sample, from number 0 on. With `both`, the samples count as
+        well at which some may have arrived although later ones had.
+        """
+        reach = -(-self.clocks_ms // scope.step_ms)
+        known = [-1 if end is None else end for end in ends]
+        found = []
+        for first, end in self.across:
+            reached, passed = bisect_left(known, first), bisect_right(known, end)
+            if reached < len(known):
+                found.append((max(0, reached - reach), passed + (reach + 1 if both else 0)))
+        return offset_ranges.union(found)
+
+
+NOTHING_LOST: Final = Lost()
 
 
 class Sample(NamedTuple):
@@ -65,22 +99,32 @@ def samples(
     unknown: frozenset[int],
     leading: LeaderTimeline,
     scope: Scope,
-    lost: Sequence[Range] = (),
+    lost: Lost = NOTHING_LOST,
 ) -> Iterator[Sample]:
     """The replica at each sample.
 
     `unknown` are the start offsets of batches that it has since an unknown time, so that it is
-    unknown too whether it was waiting for one of them. `lost` are offsets of which nothing is known
-    at this replica, or at any.
+    unknown too whether it was waiting for one of them.
     """
     came = {bucket.sample: bucket.came_to for bucket in buckets}
-    log_end = came.get(0)
+    ends = [came.get(0)]
+    for number in range(1, len(leading.ends) + 1):
+        ends.append(max(ends[-1] or 0, came[number]) if number in came else ends[-1])
+    unsure, beside = lost.unsure(ends, scope), lost.unsure(ends, scope, both=True)
     for number, leader_end in enumerate(leading.ends, 1):
-        t_ms, before = scope.sample_at(number), log_end
-        log_end = max(log_end or 0, came[number]) if number in came else log_end
-        is_awaited = any(offset_ranges.holds(lost, end or 0) for end in (log_end, leader_end))
-        is_lost = is_awaited or offset_ranges.begins(lost, before or 0, log_end or 0)
-        if is_awaited or log_end is None or leader_end is None or log_end in unknown:
+        t_ms, before, log_end = scope.sample_at(number), ends[number - 1], ends[number]
+        is_awaited = any(
+            offset_ranges.holds(lost.ranges, end or 0) for end in (log_end, leader_end)
+        )
+        is_unsure = any(offset_ranges.holds(each, number) for each in (unsure, leading.unsure))
+        is_lost = (
+            is_awaited
+            or is_unsure
+            or offset_ranges.holds(beside, number)
+            or offset_ranges.begins(lost.ranges, before or 0, log_end or 0)
+        )
+        is_hidden = is_awaited or is_unsure or log_end in unknown
+        if is_hidden or log_end is None or leader_end is None:
             yield Sample(t_ms, None, None, None, is_lost)
         elif log_end >= leader_end:
             yield Sample(t_ms, log_end, 0, 0, is_lost)
@@ -139,7 +183,7 @@ def windows(
     unknown: frozenset[int],
     leading: LeaderTimeline,
     scope: Scope,
-    lost: Sequence[Range] = (),
+    lost: Lost = NOTHING_LOST,
 ) -> Iterator[dict[str, Any]]:
     """A row per window, and one for the `WHOLE` with the lag at each sample."""
     every = list(samples(buckets, unknown, leading, scope, lost))

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from lag.reports import offset_ranges
 from lag.reports.arrivals import Arrivals, ArrivalTable, Parts, at_replicas, of_packs
 from lag.reports.dataframes import mapped
-from lag.reports.lag import Bucket, LeaderTimeline, windows
+from lag.reports.lag import NOTHING_LOST, Bucket, LeaderTimeline, Lost, windows
 from lag.reports.offset_ranges import Range
 from lag.reports.quorum_log import Piece
 from lag.reports.scope import Scope
@@ -70,18 +70,21 @@ def counts(arrivals: ArrivalTable, pieces: Sequence[Piece], scope: Scope) -> Cou
 
 
 def measured(
-    counts_: Counts, lost: Mapping[str, Sequence[Range]], scope: Scope
+    counts_: Counts, lost: Mapping[str, Lost], holes: Lost, scope: Scope
 ) -> list[dict[str, Any]]:
     """The result of `lag.windows` for each replica: a row per window and one for the whole time.
 
-    `lost` has for each replica the offsets of which nothing is known.
+    `lost` has for each replica the offsets of which nothing is known, and `holes` those at all.
     """
     counted, leading, unknown = counts_
+    leading = leading._replace(unsure=holes.unsure([None, *leading.ends], scope))
 
     def measure(row: Row) -> Iterator[dict[str, Any]]:
         replica, buckets = row["replica"], [Bucket(*each) for each in row["buckets"]]
         nobody_knows = frozenset(offset for offset, names in unknown.items() if replica in names)
-        for found in windows(buckets, nobody_knows, leading, scope, lost.get(replica, ())):
+        for found in windows(
+            buckets, nobody_knows, leading, scope, lost.get(replica, NOTHING_LOST)
+        ):
             yield {"replica": replica, **found}
 
     buckets = F.sort_array(F.collect_list(F.struct(*Bucket._fields)))

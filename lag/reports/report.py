@@ -6,6 +6,7 @@ computed when their rows are requested. Data that several reports use is persist
 """
 
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -41,6 +42,7 @@ from lag.reports.epochs import EpochSpan, Leader, Span
 from lag.reports.holes import Holes
 from lag.reports.logs import BATCHES, CHOSEN_BY, RECORDS, Logs, of_log, rows_of
 from lag.reports.merged_logs import MergedLogs, merged
+from lag.reports.offset_ranges import Range
 from lag.reports.quorum_log import QuorumLog
 from lag.reports.schemas import RESULTS
 from lag.reports.scope import Scope, scope_of
@@ -293,7 +295,7 @@ def _of_batches(
     needed = known.log.sources | {seat.replica for seat in seats}
     measured, committed = run_concurrently(
         came.packs.sparkSession,
-        lambda: lag_samples.measured(counts, copies.unknown, scope),
+        lambda: lag_samples.measured(counts, *_lost_samples(copies, known), scope),
         lambda: commits.commits(
             at_replicas(came, needed),
             seats,
@@ -347,6 +349,23 @@ def _roles(
         if hidden.after(row["offset"]) and all(seat.to_offset <= end for seat in seats):
             seats = None
     return voters.roles(known.replicas, seats, elected_by)
+
+
+def _lost_samples(copies: MergedLogs, known: _Known) -> tuple[dict[str, lag.Lost], lag.Lost]:
+    """The offsets of which nothing is known, at each replica and at all."""
+    holes_ = offset_ranges.union((hole.first, hole.end) for hole in known.holes.holes)
+    begins = sorted(epoch.first for epoch in known.quorum.values())
+    hidden_end = known.log.end if known.log.end in {end for _, end in holes_} else None
+
+    def lost(ranges: Sequence[Range]) -> lag.Lost:
+        across = [
+            (first, end)
+            for first, end in ranges
+            if end == hidden_end or bisect_left(begins, first) < bisect_right(begins, end)
+        ]
+        return lag.Lost(ranges, across, known.holes.clocks_ms)
+
+    return {replica: lost(ranges) for replica, ranges in copies.unknown.items()}, lost(holes_)
 
 
 def _lost(copies: MergedLogs, known: _Known, hidden: Holes) -> commits.Lost:

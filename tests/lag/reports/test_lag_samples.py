@@ -1,10 +1,20 @@
 """The lag of one replica, with numbers that can be checked by hand."""
 
+from typing import Final
+
 import pytest
 
 pytest.importorskip("numpy", reason="the extra spark is not installed")
 
-from lag.reports.lag import WHOLE, Bucket, LeaderTimeline, percentile, samples, windows
+from lag.reports.lag import (
+    WHOLE,
+    Bucket,
+    LeaderTimeline,
+    Lost,
+    percentile,
+    samples,
+    windows,
+)
 from lag.reports.scope import Scope
 
 SCOPE = Scope(1, 1_000, 100)
@@ -93,6 +103,32 @@ def test_a_batch_that_came_nobody_knows_when_hides_the_lag_until_the_next() -> N
     assert at[250].lag_ms is None
     assert at[300].lag_ms == 0
     assert at[450].lag_ms == 50
+
+
+HOLE: Final = Lost([(3, 4)])
+OF_ELECTION: Final = Lost([(3, 4)], [(3, 4)], clocks_ms=50)
+"""The record of a leader whose clock may be 50 ms behind."""
+
+
+@pytest.mark.parametrize(
+    ("lost", "known_until_ms", "lost_until_ms"), [(HOLE, 299, 500), (OF_ELECTION, 249, 550)]
+)
+def test_a_lost_record_of_another_leader_may_be_older_than_the_one_before_it(
+    lost: Lost, known_until_ms: int, lost_until_ms: int
+) -> None:
+    """No copy has record 3. One replica has all others at once, and one only the first two."""
+    ends = [3 if end == 4 else end for end in LEADING.ends]
+    leading = LEADING._replace(ends=ends)
+    leading = leading._replace(unsure=lost.unsure([None, *leading.ends], SCOPE))
+    all_others = [bucket(100 * (offset + 1), offset) for offset in range(10) if offset != 3]
+    for buckets in (all_others, all_others[:2]):
+        taken = list(samples(buckets, frozenset(), leading, SCOPE, lost))
+        unknown = [each.t_ms for each in taken[99:] if each.log_end is None]
+        assert unknown == list(range(known_until_ms + 1, 500))
+    taken = list(samples(all_others, frozenset(), leading, SCOPE, lost))
+    assert [each.t_ms for each in taken if each.is_lost] == [
+        *range(known_until_ms + 1, lost_until_ms + 1)
+    ]
 
 
 def test_the_last_append_is_the_last_that_was_there_by_the_end() -> None:

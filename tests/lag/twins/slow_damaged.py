@@ -3,11 +3,11 @@
 What the files hold is known from how they were made (`tests.lag.damage`), not from a reader.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from quorum.log.append_times import UNKNOWN
 from quorum.records.batch import header_at
@@ -22,6 +22,7 @@ from tests.lag.twins.slow_reading import SlowHeld, SlowHole, SlowReplica
 
 Row = dict[str, Any]
 Key = tuple[int, int]
+Range = tuple[int, int]
 
 
 def replicas(damaged: DamagedCopies) -> list[SlowReplica]:
@@ -86,12 +87,19 @@ def provable(logs: Sequence[SlowReplica]) -> set[Key]:
             return known
 
 
+SAMPLES_MS: Final = 100
+"""The distance of samples in the reports."""
+
+
 class DamagedLog(SlowLog):
     """The batches that are left, and the holes between them."""
 
-    def __init__(self, batches: Any, holes: SlowHoles) -> None:
+    def __init__(
+        self, batches: Any, holes: SlowHoles, elections: Mapping[str | None, Sequence[Range]]
+    ) -> None:
         super().__init__(batches)
         object.__setattr__(self, "holes", holes)
+        object.__setattr__(self, "elections", elections)
 
     def lacks(self, replica: str, t_ms: int) -> tuple[int, int] | None:
         """As of a sound log, unless one of the two logs ended in a hole."""
@@ -102,7 +110,23 @@ class DamagedLog(SlowLog):
         end, awaited = ends[0], [each for each in self.batches if each.offset == ends[0]]
         if end < ends[1] and not awaited:
             return None
+        if self._may_be_ahead(replica, t_ms):
+            return None
         return super().lacks(replica, t_ms)
+
+    def _may_be_ahead(self, replica: str, t_ms: int) -> bool:
+        """True if one of the two logs may have held lost records of another leader by then.
+
+        By that leader's clock they may be older than the records before them.
+        """
+        holes: SlowHoles = self.holes  # type: ignore[attr-defined]
+        elections: Mapping[str | None, Sequence[Range]] = self.elections  # type: ignore[attr-defined]
+        later_ms = t_ms - -holes.clocks_ms // SAMPLES_MS * SAMPLES_MS
+        return any(
+            (end_of(later_ms) or 0) >= first and (end_of(t_ms) or 0) <= end
+            for name, end_of in ((replica, partial(self.end_of, replica)), (None, self.leader_end))
+            for first, end in elections.get(name, ())
+        )
 
 
 @dataclass(frozen=True)
@@ -159,7 +183,28 @@ class DamagedQuorum(SlowQuorum):
 
     @cached_property
     def slow_log(self) -> SlowLog:
-        return DamagedLog(super().slow_log.batches, self.holes)
+        elections: dict[str | None, Sequence[Range]] = {
+            each.name: self._elections(each) for each in self.logs
+        }
+        elections[None] = self._elections(SlowReplica("", None, None, ()))
+        return DamagedLog(super().slow_log.batches, self.holes, elections)
+
+    def _elections(self, replica: SlowReplica) -> list[Range]:
+        """The ranges of offsets lost by a replica, or by all, that an election may be in or beside.
+
+        Of the offsets lost by one, those count whose arrival is unknown.
+        """
+        lost = [(each.offset, each.end) for each in self.once(replica) if each.here_ms is None]
+        found: list[Range] = []
+        for first, end in sorted([*lost, *((each.first, each.end) for each in self.holes.holes)]):
+            begins = found.pop()[0] if found and found[-1][1] == first else first
+            found.append((begins, end))
+        return [each for each in found if self._has_election(*each)]
+
+    def _has_election(self, first: int, end: int) -> bool:
+        beside = {each.epoch for each in self.log if each.end >= first and each.offset <= end}
+        hidden = any(hole.end == end == self.end for hole in self.holes.holes)
+        return hidden or len(beside) > 1
 
     def lost(self, replica: SlowReplica) -> int:
         """The records before the end of its log that its files lack."""
