@@ -206,6 +206,20 @@ class DamagedQuorum(SlowQuorum):
         hidden = any(hole.end == end == self.end for hole in self.holes.holes)
         return hidden or len(beside) > 1
 
+    def last_append_ms(self, replica: SlowReplica) -> int | None:
+        """The time of its last append in the last epoch of which it has append times.
+
+        A leader had each batch of its epoch when it appended it, also one that it lost together
+        with its append time: another copy has the leader's time.
+        """
+        for epoch in reversed(self.epochs):
+            own = [each for each in self.seen(replica) if each.epoch == epoch]
+            times = [at_ms for each in own if (at_ms := self.had_ms(replica, each)) is not None]
+            if times:
+                is_leader = self.log_of(self.leaders.get(epoch)) is replica
+                return own[-1].at_ms if is_leader else times[-1]
+        return None
+
     def lost(self, replica: SlowReplica) -> int:
         """The records before the end of its log that its files lack."""
         shared = [each for each in self.shared(replica) if each in replica.batches]
