@@ -46,6 +46,11 @@ class LoginModule:
         found = self.options.get(option)
         return None if found is None else found.reveal()
 
+    @property
+    def has_delegation_token(self) -> bool:
+        """True if user and password are the id and the HMAC of a delegation token (KIP-48)."""
+        return (self.text("tokenauth") or "").lower() == "true"
+
 
 def parse_jaas(text: str) -> LoginModule:
     """Parse the value of `sasl.jaas.config`; raises `InvalidJaas`."""

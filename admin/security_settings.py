@@ -222,8 +222,7 @@ class SecuritySettings:
             raise InvalidSetting(f'{where} has no username="..." with its password="..."')
         if name == PLAIN:
             return PlainClient(user, password)
-        is_token = (module.text("tokenauth") or "").lower() == "true"
-        return ScramClient(SCRAM[name], user, password, is_token=is_token)
+        return ScramClient(SCRAM[name], user, password, is_token=module.has_delegation_token)
 
     def token_source(self, module: LoginModule | None) -> "TokenSource":
         """Return where the tokens of this side are, for OAUTHBEARER; raises `InvalidSetting`."""

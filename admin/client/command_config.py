@@ -64,6 +64,8 @@ class ClientConfig:
     librdkafka: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     tokens: "TokenSource | None" = None
     """Where librdkafka's tokens of OAUTHBEARER are."""
+    has_delegation_token: bool = False
+    """True if user and password are those of a delegation token."""
     """With the passwords in plain text, as librdkafka takes them."""
     servers: tuple[Address, ...] | None = None
     """`bootstrap.servers` of the file: the brokers, if nothing else names nodes to ask."""
@@ -127,10 +129,14 @@ def client_config(values: Mapping[str, Any]) -> ClientConfig:
         protocol, settings, mechanism_setting="sasl.mechanism", is_node=False
     )
     security = replace(security, log=SilentLog(), principal=_principal(protocol, settings))
-    tokens = None
-    if protocol.has_sasl and settings.get("sasl.mechanism") == OAUTHBEARER:
-        tokens = settings.token_source(settings.login(OAUTHBEARER))
-    return ClientConfig(security, MappingProxyType(_librdkafka(protocol, settings)), tokens)
+    module = settings.login(settings.get("sasl.mechanism")) if protocol.has_sasl else None
+    is_oauth = protocol.has_sasl and settings.get("sasl.mechanism") == OAUTHBEARER
+    return ClientConfig(
+        security,
+        MappingProxyType(_librdkafka(protocol, settings)),
+        tokens=settings.token_source(module) if is_oauth else None,
+        has_delegation_token=module is not None and module.has_delegation_token,
+    )
 
 
 def _principal(protocol: SecurityProtocol, settings: SecuritySettings) -> str:
@@ -140,7 +146,7 @@ def _principal(protocol: SecurityProtocol, settings: SecuritySettings) -> str:
         return UNKNOWN_PRINCIPAL if has_name else str(ANONYMOUS)
     mechanism = settings.get("sasl.mechanism")
     module = settings.login(mechanism)
-    if module is None or mechanism == OAUTHBEARER or module.text("tokenauth"):
+    if module is None or mechanism == OAUTHBEARER or module.has_delegation_token:
         return UNKNOWN_PRINCIPAL
     return f"User:{module.text('username')}"
 
@@ -155,7 +161,7 @@ def _librdkafka(protocol: SecurityProtocol, settings: SecuritySettings) -> dict[
         mechanism = settings.get("sasl.mechanism")
         found["sasl.mechanism"] = mechanism
         module = settings.login(mechanism)
-        # librdkafka has no delegation tokens, and asks for those of OAUTHBEARER when it needs one.
+        # librdkafka asks for a token of OAUTHBEARER when it needs one.
         if module is not None and mechanism != OAUTHBEARER:
             found["sasl.username"] = module.text("username")
             found["sasl.password"] = module.text("password")

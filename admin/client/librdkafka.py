@@ -62,7 +62,12 @@ def reason_of(error: KafkaError, principal: str, right: str) -> str:
 def settings_of(
     bootstrap: Sequence[Address], client_id: str, config: ClientConfig
 ) -> dict[str, Any]:
-    """Return the settings of any client of librdkafka."""
+    """Return the settings of any client of librdkafka; raises `Unauthenticated`."""
+    if config.has_delegation_token:
+        raise Unauthenticated(
+            "librdkafka, which this command runs on, cannot log in with a delegation token "
+            '(tokenauth="true"): use a password or a certificate, or Kafka\'s own tool'
+        )
     return {
         "bootstrap.servers": ",".join(map(str, bootstrap)),
         "client.id": client_id,

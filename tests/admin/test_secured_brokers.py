@@ -349,3 +349,6 @@ async def test_a_token_that_does_not_count_is_refused_to_librdkafka(tmp_path: Pa
         ):
             with pytest.raises(Unauthenticated, match="No such file"):
                 client()
+        by_token = brokers.sasl("SCRAM-SHA-512", options='tokenauth="true"')
+        with pytest.raises(Unauthenticated, match="delegation token"):
+            Producer(bootstrap, config=by_token)
