@@ -11,7 +11,7 @@ from quorum.transport.security.mechanisms import AuthenticationFailed
 from quorum.transport.security.oauthbearer import OAuthBearerClient
 from quorum.transport.security.scram import ScramClient
 from tests.admin.test_security_settings import BROKER, TLS, loaded
-from tests.quorum.transport.security.test_oauthbearer import Issuer
+from tests.quorum.transport.security.issuer import Issuer
 from tests.support.tree import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
