@@ -188,10 +188,27 @@ class Peer(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def peer_of(port: int, context: ssl.SSLContext | None = None) -> AsyncIterator[Peer]:
-    """A raw client of the listener at `port`, with the TLS of `context`."""
+async def peer_of(
+    port: int, context: ssl.SSLContext | None = None, *, receive_bytes: int | None = None
+) -> AsyncIterator[Peer]:
+    """A raw client of the listener at `port`, with the TLS of `context`.
+
+    `receive_bytes` is what the system keeps for it before it reads; Linux otherwise lets that grow
+    to many MiB, sooner or later.
+    """
     loop = asyncio.get_running_loop()
-    _, peer = await loop.create_connection(Peer, HOST, port, ssl=context)
+    connected = socket.socket()
+    connected.setblocking(False)
+    if receive_bytes is not None:
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    name = None if context is None else HOST
+    try:
+        await loop.sock_connect(connected, (HOST, port))
+        opening = loop.create_connection(Peer, sock=connected, ssl=context, server_hostname=name)
+        _, peer = await opening
+    except BaseException:
+        connected.close()
+        raise
     try:
         yield peer
     finally:

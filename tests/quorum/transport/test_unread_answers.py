@@ -61,7 +61,8 @@ class Listener:
         self.handler(request)
 
     async def peer(self) -> Peer:
-        return await self._stack.enter_async_context(peer_of(self._port, self._context))
+        opened = peer_of(self._port, self._context, receive_bytes=64 * 1024)
+        return await self._stack.enter_async_context(opened)
 
     async def first(self) -> Peer:
         """Return a peer that is served first."""
