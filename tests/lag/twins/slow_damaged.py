@@ -172,14 +172,14 @@ class DamagedQuorum(SlowQuorum):
         return [each for each in replica.lost if each.offset < end and _key(each) in known]
 
     def _shared_end(self, replica: SlowReplica) -> int:
-        """The offset up to which its log is the quorum's, by its files, or by its indexes."""
-        known = {_key(each) for each in self.log}
+        """The offset up to which its log is the quorum's, by its files, or by its indexes.
+
+        A batch beyond the end of its epoch comes from the same leader: all before that end is
+        shared.
+        """
         last = {each.epoch: each.end for each in self.log}
-        ends = [each.end for each in replica.batches if _key(each) in known]
-        ends += [each.end for each in replica.tail if each.end <= last.get(each.epoch, 0)]
-        if replica.indexed:
-            ends = [min(each.end, last.get(each.epoch, 0)) for each in replica.indexed]
-        return max(ends, default=0)
+        held = replica.indexed or (*replica.batches, *replica.tail)
+        return max((min(each.end, last.get(each.epoch, 0)) for each in held), default=0)
 
     @cached_property
     def slow_log(self) -> SlowLog:
