@@ -14,6 +14,8 @@ from admin.cli.options import Exit
 from quorum.version import VERSION
 from tests.support.controllers import Node, active, controllers
 
+TRIES_MAX = 20
+
 
 async def ran(node: Node, *words: str) -> Result:
     arguments = [*words, "--bootstrap-controller", str(node.address)]
@@ -25,9 +27,13 @@ async def test_a_cluster_of_this_release_is_done_and_another_release_is_a_step(
 ) -> None:
     async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await active(nodes.values())
-        found = await ran(leader, "upgrade", "check", "-o", "json")
-        report = json.loads(found.stdout)
-        assert (found.exit_code, report["done"], report["safe"]) == (Exit.DONE, True, True)
+        # On a busy machine a follower may be behind for a moment, which is not safe.
+        for _ in range(TRIES_MAX):
+            found = await ran(leader, "upgrade", "check", "-o", "json")
+            report = json.loads(found.stdout)
+            if report["safe"]:
+                break
+        assert (found.exit_code, report["done"], report["safe"]) == (Exit.DONE, True, True), report
         assert [each["version"] for each in report["nodes"]] == [VERSION] * 3
         assert [each["leader"] for each in report["nodes"]].count(True) == 1
         step = await ran(leader, "upgrade", "check", "--to", "0.2.0")
