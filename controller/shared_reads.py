@@ -24,6 +24,8 @@ class SharedReads:
         if due is None:
             # It begins in the next turn of the event loop.
             due = asyncio.get_running_loop().create_task(self._begin(key, read))
+            # Nobody may be left to hear of its error.
+            due.add_done_callback(lambda read_: read_.cancelled() or read_.exception())
             self._due[key] = due
         # The others still want it if this caller gives up.
         return await asyncio.shield(due)

@@ -1,6 +1,7 @@
 """Reads are shared by those who ask before one begins, and by nobody else."""
 
 import asyncio
+import gc
 
 from controller.shared_reads import SharedReads
 
@@ -79,3 +80,25 @@ async def test_an_error_reaches_everyone_and_ends_with_its_read() -> None:
     assert [str(each) for each in found] == ["no disk", "no disk"]
     source.told.set()
     assert await shared.read("a", source.read) == 0
+
+
+async def test_an_error_that_nobody_waits_for_is_not_logged() -> None:
+    shared, told = SharedReads(), asyncio.Event()
+    loop, logged = asyncio.get_running_loop(), []
+    loop.set_exception_handler(lambda _, context: logged.append(context["message"]))
+
+    async def failing() -> int:
+        await told.wait()
+        raise OSError("no disk")
+
+    caller = loop.create_task(shared.read("a", failing))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    caller.cancel()
+    await asyncio.wait({caller})
+    told.set()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    del caller  # Its traceback holds the read, which tells of a lost error when it is gone.
+    gc.collect()
+    assert logged == []
