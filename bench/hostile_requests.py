@@ -6,25 +6,39 @@ client commits, produces and asks by HTTP all the time, from another address tha
 
 import asyncio
 import random
+import re
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 import click
 import msgspec
 
-from bench.hostile_rows import ROWS, Place, Targets
+from admin.client.admin_client import AdminClient
+from bench.faulty_leader import FaultyLeader
+from bench.hostile_rows import FORGED_FETCHES, FORGING_SECONDS, ROWS, Place, Targets
 from bench.options import folder_option, only_option, workplace
-from chaos.fuzz.cluster import BROKER, Caller, FuzzedCluster
+from chaos.fuzz.cluster import BROKER, Caller, FuzzedCluster, Loopback
 from chaos.fuzz.judge import MIB, errors_in
 from chaos.fuzz.run import until_up
 from chaos.fuzz.witness import Witness
+from chaos.processes.load import CLIENT_METRICS, NAME
+from chaos.processes.network import Network
 from quorum.transport.address import Address
 
+FORGED_ANSWERS: Final = "Fetch answers of a faulty leader: half a snapshot id, a refused offer"
 QUIET_SECONDS: Final = 3.0
 """The time without an attack, before each one."""
+STILL_SECONDS: Final = 0.1
+MOVING_SECONDS: Final = 0.4
+FETCHES_MAX: Final = 500
+"""The follower of a faulty leader fetches fewer times than this."""
+RAW: Final = re.compile(r"[\x00-\x08\x0b-\x1f]")
+"""Bytes of a stranger that have no place in a log."""
+PROSPECTIVE: Final = " is prospective "
 HEAD: Final = (
     "| row | others waited at most (before it), ms | leader | memory, MiB | errors in logs |\n"
     "| --- | --- | --- | --- | --- |"
@@ -32,6 +46,7 @@ HEAD: Final = (
 
 
 async def _attack(name: str, targets: Targets) -> None:
+    """Attack in a process of its own."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.hostile_rows", name), stdin=PIPE
     )
@@ -65,6 +80,49 @@ def _longest_ms(witness: Witness) -> float:
     return max(each.longest_ms for each in probes)
 
 
+async def _forge_fetches(_: Witness, cluster: FuzzedCluster, targets: Targets) -> None:
+    """Let the followers stand still again and again; nothing may be committed meanwhile."""
+    leader, *followers = targets.ids
+    attack = asyncio.get_running_loop().create_task(_attack(FORGED_FETCHES, targets))
+    async with AdminClient([cluster.address_of(leader)], is_controller=True) as client:
+        for number in count(1):
+            await asyncio.sleep(MOVING_SECONDS)
+            if attack.done():
+                break
+            cluster.nodes.pause(followers)
+            try:
+                commit = client.alter_configs(CLIENT_METRICS, "still", {NAME: f"n{number}"})
+                waiting = asyncio.get_running_loop().create_task(commit)
+                await asyncio.wait([waiting], timeout=STILL_SECONDS)
+                if waiting.done():
+                    click.echo("PROBLEM: a commit without a follower", err=True)
+            finally:
+                cluster.nodes.resume(followers)
+            await waiting
+    await attack
+
+
+async def _forge_answers(_: Witness, cluster: FuzzedCluster, targets: Targets) -> None:
+    """Let the leader be a faulty one for one follower."""
+    assert isinstance(cluster.network, FaultyLeader)
+    leader, follower = targets.ids[:2]
+    before = cluster.network.forgeries
+    with cluster.network.forging(leader, follower):
+        await asyncio.sleep(FORGING_SECONDS)
+    fetches = cluster.network.forgeries - before
+    elections = cluster.nodes.said(follower).count(PROSPECTIVE)
+    is_bounded = 0 < fetches < FETCHES_MAX and elections > 0
+    click.echo(
+        f"{'' if is_bounded else 'PROBLEM: '}the follower of a faulty leader fetched {fetches} "
+        f"times and asked for pre-votes {elections} times in {FORGING_SECONDS:g} s",
+        err=True,
+    )
+
+
+SPECIAL: Final = {FORGED_FETCHES: _forge_fetches, FORGED_ANSWERS: _forge_answers}
+"""The rows in which more happens than what a client sends."""
+
+
 async def _measure(name: str, witness: Witness, cluster: FuzzedCluster) -> str:
     """Return the line of one row."""
     targets = await _targets(witness, cluster)
@@ -73,41 +131,54 @@ async def _measure(name: str, witness: Witness, cluster: FuzzedCluster) -> str:
     before_ms = _longest_ms(witness)
     rss = {id: cluster.rss_bytes(id) for id in cluster.nodes.ids}
     said = {id: len(cluster.nodes.said(id)) for id in cluster.nodes.ids}
-    await _attack(name, targets)
+    if name in SPECIAL:
+        await SPECIAL[name](witness, cluster, targets)
+    else:
+        await _attack(name, targets)
     longest_ms = _longest_ms(witness)
     after = await _targets(witness, cluster)
     is_same = (targets.ids[0], targets.epoch) == (after.ids[0], after.epoch)
     growth = max(cluster.rss_bytes(id) - rss[id] for id in rss) / MIB
-    errors = sum(len(errors_in(cluster.nodes.said(id)[said[id] :])) for id in said)
+    new = [cluster.nodes.said(id)[said[id] :] for id in said]
+    errors = sum(len(errors_in(each)) + len(RAW.findall(each)) for each in new)
     leader = "the same" if is_same else "changed"
     return f"| {name} | {longest_ms:.0f} ({before_ms:.0f}) | {leader} | {growth:+.0f} | {errors} |"
 
 
-async def _run(folder: Path, rows: Sequence[str]) -> None:
-    cluster = FuzzedCluster(folder, Caller.STRANGER, controllers=3, rng=random.Random(1))
+async def _run(folder: Path, rows: Sequence[str], network: Callable[..., Network]) -> None:
+    """Measure these rows on one cluster."""
+    rng = random.Random(1)
+    cluster = FuzzedCluster(folder, Caller.STRANGER, controllers=3, rng=rng, network=network)
     witness = Witness(cluster)
     try:
         await cluster.start()
         await until_up(cluster, witness)
-        click.echo(HEAD)
         async with witness:
             for name in rows:
                 click.echo(await _measure(name, witness, cluster))
         lost = await witness.read_back()
         cluster.nodes.check()
-        click.echo("\n".join(lost) or "\nNothing that others were promised is lost.")
+        for each in lost:
+            click.echo(f"PROBLEM: {each}", err=True)
     finally:
         await witness.close()
         await cluster.nodes.close()
+        await cluster.network.close()
 
 
 @click.command()
 @folder_option
-@only_option(ROWS)
+@only_option((*ROWS, FORGED_ANSWERS))
 def main(folder: Path | None, only: tuple[str, ...]) -> None:
     """Attack a cluster in the ways that once stopped it, and print how long others waited."""
+    chosen = only or (*ROWS, FORGED_ANSWERS)
+    click.echo(HEAD)
     with workplace(folder) as (place, runner):
-        runner.run(_run(place / "cluster", only or tuple(ROWS)))
+        direct = [each for each in chosen if each != FORGED_ANSWERS]
+        if direct:
+            runner.run(_run(place / "cluster", direct, Loopback))
+        if FORGED_ANSWERS in chosen:
+            runner.run(_run(place / "proxied", [FORGED_ANSWERS], FaultyLeader))
 
 
 if __name__ == "__main__":

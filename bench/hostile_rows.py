@@ -3,9 +3,10 @@
 import asyncio
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
+from itertools import product
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,9 +15,9 @@ import msgspec
 from chaos.fuzz.values import FUZZED_TOPIC
 from quorum.process import loop_factory
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.codec import request_body
-from quorum.protocol.headers import write_request_header
-from quorum.protocol.raft_types import METADATA_TOPIC
+from quorum.protocol.codec import decode_response, request_body
+from quorum.protocol.headers import response_body_start, write_request_header
+from quorum.protocol.raft_types import METADATA_TOPIC, METADATA_TOPIC_ID
 from quorum.records.batch import HEADER
 from quorum.records.encode import ClientRecord, encode_client
 from quorum.records.varint import uvarint
@@ -26,6 +27,10 @@ SOURCE: Final = ("127.0.0.2", 0)
 """Where the connections come from; the well-behaved client has another address."""
 EPOCH_LEAP: Final = 1 << 24
 WAIT_SECONDS: Final = 5.0
+FORGING_SECONDS: Final = 8.0
+FORGED_FETCHES: Final = "Fetch in the name of voters that stand still, 0.1 s at a time"
+GUESSES: Final = 4
+"""A forged fetch names each of so many ends of the log, from the high watermark on."""
 
 Place = tuple[str, int]
 
@@ -222,6 +227,51 @@ async def unfinished_frames(to: Targets) -> None:
         await asyncio.gather(*(send(place, *parts, reads=False, hold=2.0) for _ in range(60)))
 
 
+async def forged_fetches(to: Targets) -> None:
+    """In the name of each follower, acknowledge what the leader may have appended."""
+    now = asyncio.get_running_loop().time
+    end, committed = now() + FORGING_SECONDS, 0
+    with suppress(OSError, EOFError):
+        reader, writer = await asyncio.open_connection(*to.controllers[0], local_addr=SOURCE)
+        while now() < end:
+            for offset in range(committed, committed + GUESSES):
+                for version, frame in _fetches(to, offset):
+                    writer.write(frame)
+                    size = int.from_bytes(await reader.readexactly(4))
+                    answer = await reader.readexactly(size)
+                    start = response_body_start(answer, ApiKey.FETCH, version)
+                    decoded = decode_response(ApiKey.FETCH, version, answer[start:])
+                    (partition,) = decoded.responses[0].partitions
+                    committed = max(committed, partition.high_watermark)
+        writer.transport.abort()
+
+
+def _fetches(to: Targets, log_end: int) -> Iterator[tuple[int, bytes]]:
+    """Without a directory id, as up to version 16, and with one that was made up."""
+    for replica, version in product(to.ids[1:], (16, 17)):
+        partition = {
+            "partition": 0,
+            "current_leader_epoch": to.epoch,
+            "fetch_offset": log_end,
+            "last_fetched_epoch": to.epoch if log_end else 0,
+            "log_start_offset": -1,
+            "partition_max_bytes": MIB,
+            "replica_directory_id": UUID(int=99),
+        }
+        body = request_body(
+            ApiKey.FETCH,
+            version,
+            cluster_id=to.cluster_id,
+            replica_state={"replica_id": replica},
+            max_wait=timedelta(0),
+            min_bytes=0,
+            max_bytes=MIB,
+            topics=[{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
+            forgotten_topics_data=(),
+        )
+        yield version, framed(ApiKey.FETCH, version, body)
+
+
 async def bad_batches(to: Targets) -> None:
     good = bytes(encode_client([ClientRecord(2**63 - 1, None, b"x")]))
     garbage = good[: HEADER.size] + b"\xff" * (len(good) - HEADER.size)
@@ -234,6 +284,25 @@ async def bad_batches(to: Targets) -> None:
         body = request_body(ApiKey.PRODUCE, 9, acks=-1, timeout=wait, topic_data=data)
         frames.append(framed(ApiKey.PRODUCE, 9, body))
     await ask(to.broker, *frames)
+
+
+async def foreign_clusters(to: Targets) -> None:
+    """Votes of another cluster, whose id has bytes that no terminal should get."""
+    body = request_body(
+        ApiKey.VOTE,
+        1,
+        cluster_id="\x00\x1b[2J",
+        voter_id=to.ids[0],
+        **election(
+            replica_id=to.ids[1],
+            replica_directory_id=UUID(int=99),
+            replica_epoch=to.epoch + 1,
+            last_offset_epoch=to.epoch,
+            last_offset=1 << 40,
+        ),
+    )
+    for place in to.controllers:
+        await ask(place, *[framed(ApiKey.VOTE, 1, body)] * 1_000)
 
 
 async def malformed_http(to: Targets) -> None:
@@ -250,11 +319,13 @@ ROWS: Final[Mapping[str, Callable[[Targets], Awaitable[None]]]] = {
     "1,100 idle connections": idle,
     "POST of a foreign page: pause, transfer of the lead": foreign_pages,
     "BeginQuorumEpoch with a forged leader": forged_leaders,
+    FORGED_FETCHES: forged_fetches,
     "40 connections that pipeline 2,000 requests and never read": unread_pipelines,
     "2,000 connections that pipeline 2,000 requests and never read": many_unread,
     "60 frames of 15 MiB, each one byte short": unfinished_frames,
     "batches with garbage, 2^31-1 records, the last timestamp": bad_batches,
     "1,000 malformed HTTP requests": malformed_http,
+    "1,000 votes to each controller, with a NUL in a foreign cluster id": foreign_clusters,
 }
 
 

@@ -7,11 +7,12 @@ import random
 import ssl
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from chaos.processes.network import Network
 from chaos.processes.nodes import PROGRAM, Nodes
 from chaos.processes.proxies import free_addresses
 from quorum.transport.address import Address
@@ -92,6 +93,7 @@ class FuzzedCluster:
         controllers: int,
         rng: random.Random,
         program: Sequence[str] = PROGRAM,
+        network: Callable[[Iterable[int]], Network] = Loopback,
     ) -> None:
         self.folder = folder
         self.caller = caller
@@ -99,11 +101,11 @@ class FuzzedCluster:
         self._passwords = {name: f"{rng.getrandbits(64):x}" for name in (*MIGHTY, USER)}
         ids = (*self.controllers, BROKER)
         self._http = dict(zip(self.controllers, free_addresses(controllers), strict=True))
-        self._network = Loopback(ids)
+        self.network = network(ids)
         self.nodes = Nodes(
             folder,
             ids,
-            self._network,
+            self.network,
             {},
             rng,
             voters=self.controllers,
@@ -126,7 +128,7 @@ class FuzzedCluster:
 
     def address_of(self, id: int) -> Address:
         """The address of a node for the Kafka protocol."""
-        return self._network.address_of(id)
+        return self.network.address_of(id)
 
     def http_of(self, id: int) -> Address:
         """The address of a controller for HTTP."""
@@ -197,7 +199,7 @@ class FuzzedCluster:
         if self.caller is Caller.STRANGER:
             return found
         name, protocol = "CLIENTS" if is_broker else "CONTROLLER", self.caller.protocol.name
-        place = f"{name}://{self._network.address_of(id)}"
+        place = f"{name}://{self.network.address_of(id)}"
         users = " ".join(f'user_{user}="{word}"' for user, word in self._passwords.items())
         login = f'{_PLAIN} username="{NODE}" password="{self._passwords[NODE]}"'
         found |= {

@@ -10,10 +10,10 @@ import random
 import re
 import socket
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import ExitStack
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 from chaos.processes.faults import Link
 from chaos.processes.network import NetworkFault
@@ -110,33 +110,17 @@ class Proxies:
                 writer.transport.abort()
 
     async def _relay(self, node: int, reader: StreamReader, writer: StreamWriter) -> None:
-        source, first = await _opening(reader)
+        source, first = await opening(reader)
         await self._open((source, node))
         inner_reader, inner_writer = await asyncio.open_connection(*self._private[node])
         try:
             inner_writer.write(first)
-            await self._carry((source, node), (reader, inner_writer), (inner_reader, writer))
+            await until_either_ends(
+                self._pump((source, node), reader, inner_writer),
+                self._pump((node, source), inner_reader, writer),
+            )
         finally:
             inner_writer.transport.abort()
-
-    async def _carry(
-        self,
-        link: Link,
-        there: tuple[StreamReader, StreamWriter],
-        back: tuple[StreamReader, StreamWriter],
-    ) -> None:
-        source, node = link
-        loop = asyncio.get_running_loop()
-        ways = {
-            loop.create_task(self._pump(link, *there)),
-            loop.create_task(self._pump((node, source), *back)),
-        }
-        try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
 
     async def _pump(self, link: Link, reader: StreamReader, writer: StreamWriter) -> None:
         while data := await reader.read(CHUNK_BYTES):
@@ -150,8 +134,20 @@ class Proxies:
             await self._healed.wait()
 
 
-async def _opening(reader: StreamReader) -> tuple[int, bytes]:
-    """The node that opened the connection, 0 for none, and the bytes read to find out."""
+async def until_either_ends(*ways: Coroutine[Any, Any, None]) -> None:
+    """Carry bytes both ways until one side ends the connection."""
+    loop = asyncio.get_running_loop()
+    tasks = {loop.create_task(each) for each in ways}
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def opening(reader: StreamReader) -> tuple[int, bytes]:
+    """Return the node that opened the connection, 0 for none, and the bytes read to find out."""
     prefix = await reader.readexactly(_PREFIX.size)
     length = max(0, _PREFIX.unpack(prefix)[-1])
     client = await reader.readexactly(length)
@@ -165,10 +161,12 @@ LOWEST: Final = 10_000
 HIGHEST: Final = 32_000
 TRIES: Final = 1_000
 _RNG: Final = random.SystemRandom()
+_given: set[int] = set()
+"""The ports that this process has given; whoever asked for them may not listen yet."""
 
 
 def free_addresses(count: int) -> list[Address]:
-    """Free addresses of this machine, each with another port; raises `NetworkFault`."""
+    """Free addresses of this machine, none of them given twice; raises `NetworkFault`."""
     found: list[Address] = []
     # Bound all at once, so that no two get the same.
     with ExitStack() as bound:
@@ -176,9 +174,12 @@ def free_addresses(count: int) -> list[Address]:
             if len(found) == count:
                 return found
             port = _RNG.randrange(LOWEST, HIGHEST)
+            if port in _given:
+                continue
             try:
                 bound.enter_context(socket.create_server((HOST, port)))
             except OSError:
                 continue
+            _given.add(port)
             found.append(Address(HOST, port))
     raise NetworkFault(f"no {count} free ports between {LOWEST} and {HIGHEST}")
