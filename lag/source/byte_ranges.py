@@ -13,6 +13,7 @@ that shrinks ends early instead of raising a signal.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from struct import Struct
 from typing import Any, Final
 
@@ -41,6 +42,7 @@ _LAST_AT: Final = 23
 _TIMES_AT: Final = 27
 _COUNT_AT: Final = 57
 _MAGIC_AT: Final = 16
+_CRC_AT: Final = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +149,12 @@ class RangeReader:
         while position < self._high:
             data = self._read(position, WINDOW_BYTES)
             starts, end, wanted = _walk(data, min(len(data), self._high - position))
-            if not starts and wanted > len(data):
+            if not len(starts) and wanted > len(data):
                 data = self._read(position, wanted)
                 starts, end, wanted = _walk(data, 1)
-            if not starts:
+            if not len(starts):
                 return
-            yield ValidBatches(
-                data, position, np.array(starts, np.int64) + position, position + end
-            )
+            yield ValidBatches(data, position, starts + position, position + end)
             position += end
 
     def _read(self, position: int, size: int) -> bytes:
@@ -316,30 +316,40 @@ def _next_offsets(head: bytes) -> set[bytes]:
     return {end.to_bytes(_LENGTH_AT, "big") for end in ends if 0 <= end < OFFSETS_END}
 
 
-def _walk(data: bytes, high: int) -> tuple[list[int], int, int]:
-    """The starts, below `high`, of the valid batches at the front of `data`; the end of the last;
-    and the bytes needed to check the next.
+def _walk(data: bytes, high: int) -> tuple[Any, int, int]:
+    """The starts, below `high`, of the valid batches at the front of `data` (`numpy.ndarray`); the
+    end of the last; and the bytes needed to check the next.
 
-    This loop runs once per batch and does only what validity requires.
+    A batch costs one step of Python and one checksum; everything else is done for all at once.
     """
+    listed, at, wanted = _chain(data, high)
+    starts = np.array(listed, np.int64)
+    raw, view = np.frombuffer(data, np.uint8), memoryview(data)
+    checksums = [crc32c(view[start + CRC_START : end]) for start, end in pairwise((*listed, at))]
+    is_valid = (raw[starts] == 0) & (raw[starts + _MAGIC_AT] == MAGIC)
+    is_valid &= _numbers(raw, starts + _CRC_AT) == np.array(checksums, np.uint32).view(np.int32)
+    invalid = np.nonzero(~is_valid)[0]
+    if len(invalid):
+        return starts[: invalid[0]], listed[invalid[0]], 0
+    return starts, at, wanted
+
+
+def _chain(data: bytes, high: int) -> tuple[list[int], int, int]:
+    """The positions, below `high`, of batches that lie in `data` by their lengths; the position
+    after them; and the bytes needed for the batch there, 0 if there is none."""
     starts: list[int] = []
-    unpack, checksum = _UP_TO_CRC.unpack_from, crc32c
-    view, at, there = memoryview(data), 0, len(data)
+    unpack, at, there = _COUNT.unpack_from, 0, len(data)
     while at < high:
         if at + HEADER_BYTES > there:
             return starts, at, HEADER_BYTES
-        base_offset, length, _, magic, crc = unpack(data, at)
-        end = at + length + LENGTH_END
-        if length < HEADER_BYTES - LENGTH_END or magic != MAGIC:
+        size = unpack(data, at + _LENGTH_AT)[0] + LENGTH_END
+        if size < HEADER_BYTES:
             return starts, at, 0
-        if not 0 <= base_offset < OFFSETS_END:
-            return starts, at, 0
-        if end > there:
-            return starts, at, min(length + LENGTH_END, BATCH_BYTES_MAX)
-        if checksum(view[at + CRC_START : end]) != crc:
-            return starts, at, 0
+        if at + size > there:
+            is_header = data[at] == 0 and data[at + _MAGIC_AT] == MAGIC
+            return starts, at, min(size, BATCH_BYTES_MAX) if is_header else 0
         starts.append(at)
-        at = end
+        at += size
     return starts, at, 0
 
 

@@ -16,7 +16,8 @@ from quorum.log.append_times import SUFFIX
 from quorum.log.segment import segment_base
 
 QUORUM_STATE: Final = "quorum-state"
-TAIL_BYTES: Final = 16 * 1024 * 1024
+TAILS_BYTES: Final = (256 * 1024, 16 * 1024 * 1024)
+"""The sizes of the ends of a segment in which the last batch is looked for, before all of it."""
 
 
 class QuorumState(msgspec.Struct, kw_only=True):
@@ -80,8 +81,7 @@ def _end(task: ReplicaFolder, settle_ms: int) -> tuple[int | None, int | None]:
     segments = list(zip(task.bases, task.sizes, strict=True))
     for at in range(len(segments) - 1, -1, -1):
         base, size = segments[at]
-        # The last batches are usually near the end of the file.
-        for low in dict.fromkeys((max(0, size - TAIL_BYTES), 0)):
+        for low in dict.fromkeys(max(0, size - tail) for tail in (*TAILS_BYTES, size)):
             part = Slice(
                 replica=task.replica,
                 folder=task.folder,
