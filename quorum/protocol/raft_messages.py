@@ -5,10 +5,12 @@ or the refusal to answer with. The codec checks that a message is meant for this
 numbers are possible; the core decides everything else.
 
 Vote, BeginQuorumEpoch, EndQuorumEpoch (KIP-595, KIP-853) and FetchSnapshot (KIP-630) go through
-kio; Fetch, which is hot, has its own codec (`fetch_messages`). Snapshot bytes are not checked here.
+kio; Fetch, which is hot, has its own codec (`fetch_messages`). Snapshot bytes are neither checked
+nor, on their way out, copied here.
 """
 
 from collections.abc import Mapping, Sequence
+from struct import Struct
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -62,6 +64,7 @@ from quorum.protocol.raft_types import (
     wrong_cluster,
 )
 from quorum.protocol.shape import Data
+from quorum.records.varint import uvarint
 
 API_KEYS: Final[Mapping[type[Request] | type[Response], ApiKey]] = MappingProxyType(
     {
@@ -101,6 +104,11 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType(
     }
 )
 """The fields of a response without a result, of every API."""
+
+# throttle, error, topics, topic, partitions, partition, error, end offset and epoch of the snapshot
+# and its tagged fields, size, position.
+_BEFORE_SNAPSHOT_BYTES: Final = Struct(f">ihB{1 + len(METADATA_TOPIC)}sBihqiBqq").size
+_NO_BYTES: Final = b"\x01"
 
 
 class _Nesting(NamedTuple):
@@ -211,13 +219,22 @@ def write_response(
             "snapshot_id": _snapshot_id(response.snapshot),
             "size": response.size_bytes,
             "position": response.position,
-            "unaligned_records": bytes(records),
+            "unaligned_records": b"",
         }
     assert len(records) == length, f"{response} carries {len(records)} bytes"
     current = LeaderAndEpoch(response.epoch, response.leader, leader_address)
     top_code = response.error if response.error is Error.INCONSISTENT_CLUSTER_ID else 0
     api_key = API_KEYS[type(response)]
-    return (_write_answer(api_key, version, current, top_code, response.error, fields),)
+    whole = _write_answer(api_key, version, current, top_code, response.error, fields)
+    return _around(whole, records) if records else (whole,)
+
+
+def _around(whole: bytes, records: Data) -> Sequence[Data]:
+    """Return the parts of an answer to FetchSnapshot that is encoded without its records."""
+    at = _BEFORE_SNAPSHOT_BYTES
+    after = at + len(_NO_BYTES)
+    assert whole[at:after] == _NO_BYTES
+    return whole[:at] + uvarint(len(records) + 1), records, whole[after:]
 
 
 def write_refusal(api_key: int, version: int, refusal: Refusal, current: LeaderAndEpoch) -> bytes:

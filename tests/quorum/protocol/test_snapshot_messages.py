@@ -93,6 +93,21 @@ def test_an_answer_arrives_as_given(
 
 
 @pytest.mark.parametrize("version", [0, 1])
+def test_a_part_is_not_copied_into_its_answer(version: int) -> None:
+    part = memoryview(bytes(1024))
+    response = FetchSnapshotResponse(
+        error=Error.NONE,
+        epoch=Epoch(3),
+        leader=None,
+        snapshot=REQUEST.snapshot,
+        size_bytes=2048,
+        position=0,
+        length=len(part),
+    )
+    assert any(each is part for each in write_response(response, version, records=part))
+
+
+@pytest.mark.parametrize("version", [0, 1])
 def test_a_request_for_another_node_is_refused(version: int) -> None:
     body = write_request(REQUEST, version, to=ME, cluster_id="another-cluster-of-som")
     refusal = read_request(KEY, version, body, here=HERE)
