@@ -1,6 +1,7 @@
 """The files of the project, for the rules of the repository. It reads, and never imports them."""
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -10,6 +11,7 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("quorum", "statemachine", "controller", "broker", "admin", "lag", "chaos")
 FOLDERS: Final = (*PACKAGES, "tests", "bench", "docs", "deploy", "requirements", ".ci")
+_DEFINITION: Final = re.compile(r"^[ \t]*(?:async )?def (\w+)", re.MULTILINE)
 TOP_LEVEL_FILES: Final = ("Makefile", "hatch_build.py", "README.md", "pyproject.toml", ".gitignore")
 
 
@@ -61,10 +63,12 @@ def statements(path: Path) -> Iterator[ast.AST]:
 
 @cache
 def names_of_tests() -> frozenset[str]:
-    """The names of all tests, and of what helps them."""
+    """The names of all tests, and of what helps them: of functions, by the lines that begin them.
+
+    The parser takes ten times as long.
+    """
     return frozenset(
-        node.name
+        name
         for path in python_files("tests")
-        for node in statements(path)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for name in _DEFINITION.findall(path.read_text(encoding="utf-8"))
     )
