@@ -18,6 +18,7 @@ from quorum.log.segmented_log import SegmentedLog
 from quorum.ports import LogFailure
 from tests.contracts.batches import batch
 from tests.quorum.log.damaged_folders import everything
+from tests.support.parameters import few_in_quick
 
 SEEDS = 30
 IMAGES = 10
@@ -123,7 +124,7 @@ class Workload:
 
 
 @pytest.mark.interpreted
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", few_in_quick(range(SEEDS), every=3))
 @pytest.mark.parametrize("segment_bytes_max", [1_500, 1 << 30])
 def test_a_power_loss_keeps_committed_records_and_the_log_opens(
     monkeypatch: pytest.MonkeyPatch, seed: int, segment_bytes_max: int
@@ -147,7 +148,7 @@ def test_a_power_loss_keeps_committed_records_and_the_log_opens(
         assert everything(SegmentedLog(LOG, fs=image)).startswith(found)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", few_in_quick(range(SEEDS), every=3))
 def test_a_power_loss_leaves_the_old_or_the_new_election_state(seed: int) -> None:
     rng = random.Random(seed)
     recorder = Recorder()
@@ -196,7 +197,7 @@ def test_one_synced_commit_makes_all_unsynced_ones_before_it_durable() -> None:
         assert everything(SegmentedLog(LOG, fs=image)) == everything(log)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", few_in_quick(range(SEEDS), every=3))
 @pytest.mark.parametrize("cut_to", [None, 2])
 def test_the_front_of_a_log_without_promises_is_not_lost_while_its_rest_is_kept(
     seed: int, cut_to: int | None
@@ -254,7 +255,7 @@ def test_an_election_that_was_read_is_durable_from_then_on() -> None:
         assert QuorumStateFile(ROOT, fs=left).read() == voted
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", few_in_quick(range(SEEDS), every=3))
 @pytest.mark.parametrize("stretch_bytes", [FREED_BYTES, 120])
 def test_a_power_loss_while_a_log_is_cut_leaves_no_gap(
     seed: int, stretch_bytes: int, monkeypatch: pytest.MonkeyPatch
@@ -278,7 +279,7 @@ def test_a_power_loss_while_a_log_is_cut_leaves_no_gap(
     assert found.start == 12
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", few_in_quick(range(SEEDS), every=3))
 @pytest.mark.parametrize("stretch_bytes", [FREED_BYTES, 120])
 def test_a_power_loss_while_a_log_begins_anew_leaves_one_log(
     seed: int, stretch_bytes: int, monkeypatch: pytest.MonkeyPatch
