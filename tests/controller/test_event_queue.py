@@ -24,6 +24,7 @@ from tests.controller.controller_commands import anything, heartbeat, topic
 from tests.controller.lone_controller import SESSION_TIMEOUT_MS, Lone
 from tests.controller.sliced_controller import Sliced, moves
 from tests.statemachine.support.reference_checks import check_image, contents
+from tests.support.parameters import at_most_in_quick
 
 BROKERS = (101, 102, 103, 104)
 MANY = 60
@@ -123,7 +124,7 @@ def carried_out(seed: int) -> tuple[Lone, list[Carried]]:
 
 
 @pytest.mark.thorough
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=at_most_in_quick(20), deadline=None)
 @given(seed=st.integers(0, 2**32), data=st.data())
 def test_any_interleaving_gives_what_one_command_after_the_other_gives(
     seed: int, data: st.DataObject

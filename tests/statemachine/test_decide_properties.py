@@ -61,6 +61,7 @@ from tests.statemachine.support.random_commands import (
 from tests.statemachine.support.reference_checks import check_image, contents
 from tests.statemachine.support.world import CLUSTER_ID, World, directory, incarnation
 from tests.statemachine.support.world import FEATURES as FEATURES_OF_BROKERS
+from tests.support.parameters import at_most_in_quick
 
 BROKERS = st.integers(1, 6)
 NUMBERS = st.integers(0, 2)
@@ -338,14 +339,14 @@ def act(data: st.DataObject, world: World) -> commands.Decision:
     return world.ask(make(data.draw, world.image))
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most_in_quick(60))
 @given(data=st.data(), level=st.sampled_from([15, 17, 29]))
 def test_the_rules_hold_whatever_brokers_and_operators_do(data: st.DataObject, level: int) -> None:
     a_busy_cluster(data, steps=data.draw(st.integers(5, 25)), level=level)
 
 
 @pytest.mark.thorough
-@settings(max_examples=60)
+@settings(max_examples=at_most_in_quick(60))
 @given(data=st.data())
 def test_with_eligible_leader_replicas_they_hold_as_well(data: st.DataObject) -> None:
     """KIP-966: `reference_checks` has the rules of ELR, ISR and last known leader."""
@@ -358,7 +359,7 @@ def test_every_command_there_is_is_tried_with_what_may_be_wrong_with_it() -> Non
 
 
 @pytest.mark.thorough
-@settings(max_examples=150)
+@settings(max_examples=at_most_in_quick(150))
 @given(data=st.data(), command=GARBAGE)
 def test_decide_answers_anything(data: st.DataObject, command: Command) -> None:
     world = a_busy_cluster(data, steps=data.draw(st.integers(0, 3)), elr=data.draw(st.booleans()))
@@ -367,7 +368,7 @@ def test_decide_answers_anything(data: st.DataObject, command: Command) -> None:
 
 
 @pytest.mark.thorough
-@settings(max_examples=40)
+@settings(max_examples=at_most_in_quick(40))
 @given(data=st.data())
 def test_a_rewind_gives_the_image_of_then(data: st.DataObject) -> None:
     world = a_busy_cluster(data, steps=3, elr=data.draw(st.booleans()))
@@ -388,7 +389,7 @@ def test_a_rewind_gives_the_image_of_then(data: st.DataObject) -> None:
 
 
 @pytest.mark.thorough
-@settings(max_examples=30)
+@settings(max_examples=at_most_in_quick(30))
 @given(data=st.data())
 def test_two_images_of_one_log_decide_alike(data: st.DataObject) -> None:
     """Equal results for any history of a process, of keys in its bitmaps and of ids in its sets."""

@@ -13,6 +13,7 @@ from broker.partition.assignment import Assignment
 from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState
 from quorum.protocol.errors import ErrorCode
 from statemachine.vocabulary import NO_EPOCH
+from tests.support.parameters import at_most_in_quick
 
 ME = 1
 FOLLOWERS = (2, 3, 4)
@@ -173,4 +174,6 @@ class LeaderMachine(RuleBasedStateMachine):
 
 
 TestLeaderMachine = LeaderMachine.TestCase
-TestLeaderMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestLeaderMachine.settings = settings(
+    max_examples=at_most_in_quick(100), stateful_step_count=40, deadline=None
+)

@@ -13,6 +13,7 @@ from statemachine.records import kafka_records
 from statemachine.records.codec import encode
 from tests.statemachine.support.kafka_schemas import KAFKA
 from tests.statemachine.support.random_records import struct_of
+from tests.support.parameters import at_most_in_quick
 
 READ = [layout.name for layout in LAYOUTS.values()]
 VERSIONS = {0: 15, 1: 17, 2: 29}
@@ -20,7 +21,7 @@ VERSIONS = {0: 15, 1: 17, 2: 29}
 
 
 @pytest.mark.parametrize("name", READ)
-@settings(max_examples=25)
+@settings(max_examples=at_most_in_quick(25))
 @given(data=st.data(), version=st.sampled_from(sorted(VERSIONS)))
 def test_a_record_is_read_as_the_product_has_written_it(
     name: str, data: st.DataObject, version: int

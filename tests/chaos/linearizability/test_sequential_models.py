@@ -18,6 +18,7 @@ from statemachine import commands
 from statemachine.errors import Error
 from statemachine.vocabulary import TOPIC_RESOURCE
 from tests.statemachine.support.world import World
+from tests.support.parameters import at_most_in_quick
 
 Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]
 Said: TypeAlias = tuple[Key, Hashable, Hashable]
@@ -132,7 +133,7 @@ def a_history(draw: Draw, length: int) -> list[Operation]:
 
 
 @pytest.mark.thorough
-@settings(max_examples=40)
+@settings(max_examples=at_most_in_quick(40))
 @given(data=st.data())
 def test_sequential_answers_of_the_state_machine_are_linearizable(data: st.DataObject) -> None:
     findings = judged(a_history(data.draw, length=30), told.model_of)

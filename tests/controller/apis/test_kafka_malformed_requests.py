@@ -23,6 +23,7 @@ from tests.support.bell import PATIENCE_SECONDS
 from tests.support.broker_requests import created, joined
 from tests.support.controllers import CLUSTER_ID, HOST, Node, a_controller
 from tests.support.kafka_client import Form, kafka_client
+from tests.support.parameters import at_most_in_quick
 
 FORMS = [
     Form(api_key, version)
@@ -102,7 +103,7 @@ def test_no_bytes_of_anybody_hurt_the_node(
     with asyncio.Runner() as runner:
         node, watch = runner.run(begin())
 
-        @settings(max_examples=250)
+        @settings(max_examples=at_most_in_quick(250))
         @given(spoilt() | ANYTHING)
         def try_out(message: tuple[Form, bytes]) -> None:
             runner.run(send(node, *message, watch))

@@ -18,10 +18,13 @@ from lag.source.options import Options
 from lag.source.tasks import Slice, Task
 from quorum.records.batch import HEADER_BYTES
 from tests.lag import handmade_logs
+from tests.support.parameters import at_most_in_quick
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 # The folder of a test is written anew for each example.
-SAME_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+SAME_FOLDER = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=at_most_in_quick(60)
+)
 EPOCH = range(12, 16)
 """The position of the epoch in a batch; no checksum covers it, so that a leader can stamp it,"""
 COUNT_AT = 60

@@ -25,6 +25,7 @@ from quorum.records.encode import encode
 from statemachine.records import codec as serde
 from statemachine.records import kafka_records, own_records
 from tests.lag import handmade_logs
+from tests.support.parameters import at_most_in_quick
 
 TOPIC: UUID = UUID(int=0x77)
 LEVEL = 29
@@ -163,7 +164,7 @@ def test_records_that_cannot_be_decompressed_are_problems(tmp_path: Path, codec:
     assert "its records cannot be expanded as" in problem["reason"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most_in_quick(60))
 @given(
     st.lists(st.tuples(st.integers(-1, 10**13), st.integers(1, 9)), max_size=30),
     st.lists(st.tuples(st.integers(0, 800), st.integers(1, 255)), max_size=2),

@@ -17,6 +17,7 @@ from quorum.log.segmented_log import SegmentedLog
 from quorum.records.batch import headers
 from tests.contracts.batches import batch, run
 from tests.quorum.log.damaged_folders import contents, everything, filled_folder, flip
+from tests.support.parameters import at_most_in_quick
 
 BATCHES = run(0, 2, 1, 3, 2)
 LAST = len(BATCHES[-1])
@@ -161,7 +162,7 @@ def interrupted_groups(draw: st.DrawFn) -> tuple[list[bytes], int, bytes]:
     return batches, synced, bytes(data[:length])
 
 
-@settings(max_examples=100)
+@settings(max_examples=at_most_in_quick(100))
 @given(interrupted_groups())
 def test_a_power_loss_during_a_write_keeps_synced_records_and_the_log_opens(
     tmp_path_factory: pytest.TempPathFactory, interrupted: tuple[list[bytes], int, bytes]

@@ -13,6 +13,7 @@ from quorum.log.segmented_log import SegmentedLog
 from quorum.records.batch import outlines
 from tests.contracts.batches import FIRST_MS, batch, outline
 from tests.contracts.log_worlds import begun_at
+from tests.support.parameters import at_most_in_quick
 
 NO_LIMIT = 1 << 30
 
@@ -163,4 +164,4 @@ class LogAndList(RuleBasedStateMachine):
 
 
 TestLogAndList = LogAndList.TestCase
-TestLogAndList.settings = settings(max_examples=30, stateful_step_count=25)
+TestLogAndList.settings = settings(max_examples=at_most_in_quick(30), stateful_step_count=25)

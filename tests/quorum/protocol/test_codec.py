@@ -15,6 +15,7 @@ from quorum.protocol.apis import ApiKey, UnsupportedVersion
 from quorum.protocol.errors import Malformed
 from tests.quorum.protocol.kio_strategies import VERSIONS, values_of
 from tests.support.kio_values import make, nested
+from tests.support.parameters import at_most_in_quick
 
 Decode = Callable[[int, int, bytes], Any]
 
@@ -28,7 +29,7 @@ PASSING_REST = (ApiKey.METADATA, ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
 
 @pytest.mark.thorough
 @given(st.sampled_from(VERSIONS), st.sampled_from(SIDES), st.data())
-@settings(max_examples=150)
+@settings(max_examples=at_most_in_quick(150))
 def test_every_message_comes_back_as_it_went_and_nothing_else_does(
     what: tuple[int, int], side: tuple[Any, Any, Any], data: st.DataObject
 ) -> None:
@@ -66,7 +67,7 @@ def test_librdkafka_alters_credentials_with_one_byte_too_many() -> None:
 
 @pytest.mark.thorough
 @given(st.sampled_from(VERSIONS), st.sampled_from(SIDES), st.data())
-@settings(max_examples=150)
+@settings(max_examples=at_most_in_quick(150))
 def test_damaged_messages_are_read_or_malformed(
     what: tuple[int, int], side: tuple[Any, Any, Any], data: st.DataObject
 ) -> None:

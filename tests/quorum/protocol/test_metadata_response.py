@@ -11,6 +11,7 @@ from quorum.protocol import codec
 from quorum.protocol.apis import SPOKEN, ApiKey
 from quorum.protocol.metadata_response import encoded_in_slices
 from statemachine.slices import whole
+from tests.support.parameters import at_most_in_quick
 
 VERSIONS = SPOKEN[ApiKey.METADATA]
 IDS = st.lists(st.integers(0, 9), max_size=4)
@@ -39,7 +40,7 @@ BROKER = {"node_id": 101, "host": "h", "port": 9092, "rack": None}
 
 
 @pytest.mark.parametrize("version", range(VERSIONS.lowest, VERSIONS.highest + 1))
-@settings(max_examples=20)
+@settings(max_examples=at_most_in_quick(20))
 @given(topics=st.lists(TOPIC, max_size=3), brokers=st.integers(0, 2))
 def test_in_every_version(version: int, topics: list[dict[str, Any]], brokers: int) -> None:
     values = {

@@ -12,6 +12,7 @@ from quorum.protocol.errors import Malformed
 from quorum.records.varint import uvarint
 from tests.quorum.protocol.kio_strategies import VERSIONS, values_of
 from tests.quorum.protocol.unknown_tag_strategies import grown, written
+from tests.support.parameters import at_most_in_quick
 
 SIDES = [
     (codec.request_schema, codec.decode_request),
@@ -27,7 +28,7 @@ FLEXIBLE = st.deferred(
 
 @pytest.mark.thorough
 @given(FLEXIBLE, st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=at_most_in_quick(200), deadline=None)
 def test_a_message_means_the_same_with_unknown_tagged_fields_at_any_level(
     what: tuple[tuple[int, int], tuple[Any, Any]], data: st.DataObject
 ) -> None:

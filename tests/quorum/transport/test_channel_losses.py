@@ -34,6 +34,7 @@ from tests.quorum.transport.loopback import (
     scripted,
     serving,
 )
+from tests.support.parameters import at_most_in_quick
 
 VOTE = ApiKey.VOTE
 TIMEOUT_MS = 2_000
@@ -265,7 +266,9 @@ def test_a_request_that_waits_for_the_next_attempt_in_vain_is_told_why_the_last_
 
 
 @given(junk=st.binary(min_size=1, max_size=60), greets=st.booleans())
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=at_most_in_quick(50), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_a_request_ends_once_and_raises_nothing_whatever_the_server_sends(
     run: Run, junk: bytes, greets: bool
 ) -> None:

@@ -24,6 +24,7 @@ from tests.quorum.transport.loopback import (
     serving,
     vote,
 )
+from tests.support.parameters import at_most_in_quick
 
 CLOCK = ManualClock()
 
@@ -324,7 +325,9 @@ PIECES = st.one_of(
 
 
 @given(pieces=st.lists(PIECES, max_size=6), size=st.integers(1, 60))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=at_most_in_quick(60), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_no_bytes_of_a_peer_raise_an_error_or_stop_the_service_of_others(
     run: Run, pieces: list[bytes], size: int
 ) -> None:

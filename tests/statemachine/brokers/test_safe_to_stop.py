@@ -9,6 +9,7 @@ from statemachine.brokers.safety import Harm, SafetyCheck, check_safety
 from statemachine.errors import Refusal
 from statemachine.slices import whole
 from tests.statemachine.support.world import World
+from tests.support.parameters import at_most_in_quick
 
 BROKERS = range(1, 5)
 
@@ -43,7 +44,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 @pytest.mark.thorough
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=at_most_in_quick(200), deadline=None)
 @given(worlds(), st.sets(st.sampled_from(BROKERS), min_size=1))
 def test_it_says_no_exactly_where_stopping_does_harm(world: World, stopping: set[int]) -> None:
     found = judged(world, *stopping)

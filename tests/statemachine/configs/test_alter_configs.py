@@ -33,6 +33,7 @@ from tests.statemachine.support.config_requests import (
     replacement,
 )
 from tests.statemachine.support.world import World
+from tests.support.parameters import at_most_in_quick
 
 # What is recorded.
 
@@ -278,7 +279,7 @@ def wishes(draw: st.DrawFn) -> tuple[bool, dict[tuple[int, str], dict[str, str |
 
 
 @pytest.mark.thorough
-@settings(max_examples=100)
+@settings(max_examples=at_most_in_quick(100))
 @given(st.lists(wishes(), max_size=5), st.booleans())
 def test_the_records_replayed_give_exactly_what_was_asked(
     steps: list[tuple[bool, dict[tuple[int, str], dict[str, str | None]]]], unclean: bool

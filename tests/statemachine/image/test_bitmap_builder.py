@@ -19,6 +19,7 @@ from statemachine.records.row_codec import DirectoryNumbers, Rows, rising, rows_
 from statemachine.records.shapes import SameShapeRecords, shape_of
 from tests.statemachine.image.test_bulk_replay_partitions import LEVEL, new
 from tests.statemachine.support.reference_checks import indexed, scanned
+from tests.support.parameters import at_most_in_quick
 
 TOPIC = UUID(int=1)
 HALF = 1 << 16
@@ -49,7 +50,7 @@ def _rows(said: list[bytes]) -> Rows:
 
 
 @pytest.mark.thorough
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_most_in_quick(60), deadline=None)
 @given(data=st.data(), few=st.sampled_from((0, 20)), at_once=st.sampled_from((1, 40, 10_000)))
 def test_keys_come_to_their_brokers_whatever_they_and_the_brokers_are(
     data: st.DataObject, few: int, at_once: int

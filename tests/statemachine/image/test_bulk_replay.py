@@ -27,6 +27,7 @@ from tests.statemachine.image.test_snapshot_written import (
 )
 from tests.statemachine.support.reference_checks import contents
 from tests.support.call_trace import calls
+from tests.support.parameters import at_most_in_quick
 
 CHANGES = st.one_of(
     any_record(kafka_records.PartitionChange),
@@ -82,7 +83,7 @@ def begun() -> Image:
 
 
 @pytest.mark.thorough
-@settings(max_examples=150)
+@settings(max_examples=at_most_in_quick(150))
 @given(log=LOGS, rng=st.randoms(use_true_random=False), data=st.data())
 def test_the_image_is_the_same_wherever_the_records_are_divided(
     log: list[kafka_records.Record], rng: random.Random, data: st.DataObject

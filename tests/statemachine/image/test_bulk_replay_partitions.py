@@ -25,6 +25,7 @@ from tests.statemachine.image.test_snapshot_written import (
     whole,
 )
 from tests.statemachine.support.reference_checks import contents, indexed, scanned
+from tests.support.parameters import at_most_in_quick
 
 LEVEL = 29
 
@@ -92,7 +93,7 @@ LOGS = st.lists(
 
 
 @pytest.mark.thorough
-@settings(max_examples=100)
+@settings(max_examples=at_most_in_quick(100))
 @given(log=LOGS, rng=st.randoms(use_true_random=False), data=st.data())
 def test_the_image_is_the_same_whether_partitions_are_made_together_or_not(
     log: list[kafka_records.Record], rng: random.Random, data: st.DataObject
@@ -109,7 +110,7 @@ def test_the_image_is_the_same_whether_partitions_are_made_together_or_not(
     assert ordered(image.drain()) == ordered(expected.drain())
 
 
-@settings(max_examples=40)
+@settings(max_examples=at_most_in_quick(40))
 @given(before=LOGS, log=LOGS, rng=st.randoms(use_true_random=False))
 def test_they_are_not_in_a_snapshot_that_was_begun_before_them(
     before: list[kafka_records.Record], log: list[kafka_records.Record], rng: random.Random
@@ -127,7 +128,7 @@ def test_they_are_not_in_a_snapshot_that_was_begun_before_them(
     assert contents(back) == then
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most_in_quick(60))
 @given(log=LOGS, rng=st.randoms(use_true_random=False))
 def test_a_snapshot_says_rows_as_it_says_values_and_is_loaded_as_it_is_replayed(
     log: list[kafka_records.Record], rng: random.Random

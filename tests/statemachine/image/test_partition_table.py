@@ -13,6 +13,7 @@ from statemachine.limits import PARTITIONS_REMEMBERED_MAX
 from statemachine.partitions.registration import PartitionRegistration, Stage
 from statemachine.records import kafka_records, row_codec
 from statemachine.records.codec import encode
+from tests.support.parameters import at_most_in_quick
 
 REPLICAS = st.lists(st.integers(0, 5), min_size=1, max_size=5, unique=True).map(tuple)
 
@@ -134,7 +135,7 @@ class Twin:
 
 
 @pytest.mark.thorough
-@settings(max_examples=200)
+@settings(max_examples=at_most_in_quick(200))
 @given(steps=STEPS)
 def test_columns_are_a_list_of_partitions_whatever_happens_to_them(
     steps: list[tuple[str, int, PartitionRegistration]],

@@ -30,6 +30,7 @@ from tests.statemachine.support.random_records import struct_of
 from tests.statemachine.support.reference_checks import contents
 from tests.statemachine.support.world import World, directory
 from tests.statemachine.test_decide_properties import a_busy_cluster, act
+from tests.support.parameters import at_most_in_quick
 
 SCHEMAS = {**KAFKA, **OURS}
 FEW = st.integers(0, 3)
@@ -126,7 +127,7 @@ def append(image: Image, record: kafka_records.Record) -> None:
     replay(image, record, image.end_offset)
 
 
-@settings(max_examples=40)
+@settings(max_examples=at_most_in_quick(40))
 @given(log=st.lists(RECORDS, min_size=1, max_size=40))
 def test_a_snapshot_of_any_log_is_read_as_the_same_image(log: list[kafka_records.Record]) -> None:
     image = Image()
@@ -137,7 +138,7 @@ def test_a_snapshot_of_any_log_is_read_as_the_same_image(log: list[kafka_records
 
 
 @pytest.mark.thorough
-@settings(max_examples=40)
+@settings(max_examples=at_most_in_quick(40))
 @given(data=st.data(), before=st.lists(RECORDS, max_size=40))
 def test_records_replayed_meanwhile_are_not_in_a_snapshot(
     data: st.DataObject, before: list[kafka_records.Record]
@@ -166,7 +167,7 @@ def slowly(snapshot: Snapshot | None) -> Iterator[list[bytes]]:
 
 
 @pytest.mark.thorough
-@settings(max_examples=30)
+@settings(max_examples=at_most_in_quick(30))
 @given(data=st.data())
 def test_uncommitted_changes_are_not_in_a_snapshot_and_may_be_undone_meanwhile(
     data: st.DataObject,
@@ -192,7 +193,7 @@ def test_uncommitted_changes_are_not_in_a_snapshot_and_may_be_undone_meanwhile(
     assert contents(loaded(values, end)) == then
 
 
-@settings(max_examples=10)
+@settings(max_examples=at_most_in_quick(10))
 @given(data=st.data(), level=st.sampled_from([15, 17, 23, 29]))
 def test_a_busy_cluster_comes_back_and_decides_alike(data: st.DataObject, level: int) -> None:
     world = a_busy_cluster(data, steps=8, level=level, elr=level >= 23)

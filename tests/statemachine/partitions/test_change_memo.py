@@ -27,6 +27,7 @@ from tests.statemachine import test_decide_properties
 from tests.statemachine.image.test_snapshot_written import any_record
 from tests.statemachine.support.reference_checks import contents
 from tests.statemachine.support.world import TOPIC_ID, World, directory
+from tests.support.parameters import at_most_in_quick
 
 BROKERS = (1, 2, 3, 4, 5)
 REPLICAS = st.sampled_from([(1, 2, 3), (2, 3, 4), (1, 4), (5, 1, 2), (3, 2, 1)])
@@ -104,7 +105,7 @@ def isrs(data: st.DataObject, world: World) -> commands.Command:
 
 
 @pytest.mark.interpreted
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=at_most_in_quick(30), deadline=None)
 @given(data=st.data(), elr=st.booleans())
 def test_partitions_that_are_alike_come_to_what_each_would_by_itself(
     data: st.DataObject, elr: bool
@@ -153,7 +154,7 @@ class Retaken(World):
 
 
 @pytest.mark.thorough
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=at_most_in_quick(25), deadline=None)
 @given(data=st.data(), elr=st.booleans())
 def test_a_memoized_change_applies_to_partitions_in_the_same_state(
     data: st.DataObject, elr: bool
@@ -170,7 +171,7 @@ def test_a_memoized_change_applies_to_partitions_in_the_same_state(
         test_decide_properties.act(data, world)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=at_most_in_quick(40), deadline=None)
 @given(data=st.data())
 def test_a_remembered_record_is_encoded_as_its_schema_encodes_it(data: st.DataObject) -> None:
     shapes = (kafka_records.Partition, kafka_records.PartitionChange, kafka_records.Config)

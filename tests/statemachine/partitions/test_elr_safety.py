@@ -38,6 +38,7 @@ from tests.statemachine.test_decide_properties import (
     an_isr,
     reassignments,
 )
+from tests.support.parameters import at_most_in_quick
 
 BROKERS = range(1, 6)
 
@@ -209,14 +210,14 @@ def go_on(data: st.DataObject, steps: Sequence[Callable[[Draw, Image], Command]]
 
 
 @pytest.mark.thorough
-@settings(max_examples=80)
+@settings(max_examples=at_most_in_quick(80))
 @given(data=st.data())
 def test_a_clean_election_loses_nothing_that_was_acknowledged(data: st.DataObject) -> None:
     go_on(data, STEPS)
 
 
 @pytest.mark.thorough
-@settings(max_examples=80)
+@settings(max_examples=at_most_in_quick(80))
 @given(data=st.data())
 def test_a_clean_election_loses_nothing_while_the_feature_and_min_isr_change(
     data: st.DataObject,

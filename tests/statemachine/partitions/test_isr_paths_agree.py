@@ -11,12 +11,13 @@ from statemachine.decide import decide
 from statemachine.partitions import change_builder
 from statemachine.vocabulary import DIRECTORY_LOST
 from tests.statemachine.support.world import TOPIC_ID, World, directory
+from tests.support.parameters import at_most_in_quick
 
 BROKERS = (1, 2, 3, 4)
 
 
 @pytest.mark.thorough
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=at_most_in_quick(150), deadline=None)
 @given(data=st.data(), elr=st.booleans(), needed=st.integers(1, 4))
 def test_the_shorter_way_leads_to_the_same_end(data: st.DataObject, elr: bool, needed: int) -> None:
     world = World(broker_count=len(BROKERS), elr=elr)

@@ -34,6 +34,7 @@ from tests.statemachine.support.isr_histories import (
 )
 from tests.statemachine.support.reference_checks import contents
 from tests.statemachine.support.world import LEVEL, World
+from tests.support.parameters import at_most_in_quick
 
 
 def by_itself(world: World, command: commands.Command) -> commands.Decision:
@@ -70,7 +71,7 @@ def retake(world: World, changes: IsrChanges) -> None:
 
 
 @pytest.mark.thorough
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_most_in_quick(60), deadline=None)
 @given(data=st.data(), elr=st.booleans())
 def test_isrs_that_are_decided_by_rows_come_to_what_each_would_by_itself(
     data: st.DataObject, elr: bool

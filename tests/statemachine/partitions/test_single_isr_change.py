@@ -21,10 +21,11 @@ from tests.statemachine.support.isr_histories import (
     many,
 )
 from tests.statemachine.support.reference_checks import check_image, contents
+from tests.support.parameters import at_most_in_quick
 
 
 @pytest.mark.thorough
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_most_in_quick(60), deadline=None)
 @given(data=st.data(), elr=st.booleans())
 def test_an_isr_that_is_decided_at_once_comes_to_what_it_would_by_slices(
     data: st.DataObject, elr: bool

@@ -13,6 +13,7 @@ from tests.statemachine.reassignment.test_moves import cancel, ended, in_move, m
 from tests.statemachine.reassignment.test_scheduler import catch_up, limited, some
 from tests.statemachine.support.world import World
 from tests.statemachine.test_decide_properties import a_busy_cluster
+from tests.support.parameters import at_most_in_quick
 
 
 @pytest.fixture
@@ -142,7 +143,7 @@ def test_after_another_target_amid_steps_a_cancel_goes_back_to_before_the_step()
 
 
 @pytest.mark.thorough
-@settings(max_examples=40)
+@settings(max_examples=at_most_in_quick(40))
 @given(data=st.data())
 def test_no_cancel_leaves_a_trace_of_the_step(data: st.DataObject) -> None:
     """The replicas are those of before the step, in their order, or nothing has changed."""

@@ -23,6 +23,7 @@ from tests.statemachine.reassignment.test_moves import cancel, move
 from tests.statemachine.reassignment.test_scheduler import catch_up, limited, some
 from tests.statemachine.support.world import TOPIC_ID, World
 from tests.statemachine.test_decide_properties import a_busy_cluster
+from tests.support.parameters import at_most_in_quick
 
 
 def planned(image: Image, move_id: int) -> list[tuple[UUID, PlannedPartition]]:
@@ -88,7 +89,7 @@ def test_the_plan_is_told_as_it_was_asked_for_after_the_topic_is_gone_too() -> N
     assert planned(world.image, 1) == asked
 
 
-@settings(max_examples=20)
+@settings(max_examples=at_most_in_quick(20))
 @given(data=st.data())
 def test_all_partitions_that_a_move_began_with_are_accounted_for(data: st.DataObject) -> None:
     world = a_busy_cluster(data, steps=data.draw(st.integers(5, 25)))

@@ -13,6 +13,7 @@ from statemachine.records import kafka_records
 from statemachine.slices import whole
 from tests.statemachine.support.config_requests import ALL_BROKERS, DELETE, SET, change
 from tests.statemachine.support.world import TOPIC_ID, World
+from tests.support.parameters import at_most_in_quick
 
 BROKERS = range(1, 7)
 PARTITIONS = range(6)
@@ -101,7 +102,7 @@ def catch_up(world: World, number: int, everyone: bool) -> None:
 
 
 @pytest.mark.thorough
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_most_in_quick(60), deadline=None)
 @given(data=st.data())
 def test_no_limit_is_exceeded_and_every_move_ends(data: st.DataObject) -> None:
     world = a_world()
@@ -119,7 +120,7 @@ def test_no_limit_is_exceeded_and_every_move_ends(data: st.DataObject) -> None:
 
 
 @pytest.mark.thorough
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=at_most_in_quick(40), deadline=None)
 @given(data=st.data())
 def test_the_queue_that_is_kept_is_the_queue_of_the_image(data: st.DataObject) -> None:
     world = a_world()
@@ -147,7 +148,7 @@ def said(queue: ReassignmentQueue) -> dict[str, object]:
 
 
 @pytest.mark.thorough
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=at_most_in_quick(40), deadline=None)
 @given(data=st.data())
 def test_a_new_controller_builds_the_same_queue(data: st.DataObject) -> None:
     """A new controller goes on in the same order: the queue follows from the image."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from statemachine.errors import Error
 from tests.statemachine.support.world import World
+from tests.support.parameters import at_most_in_quick
 
 
 def said(world: World) -> dict[str, list[int]]:
@@ -84,7 +85,7 @@ def test_a_new_reassignment_during_an_ongoing_one_starts_anew_from_what_there_is
 
 
 @pytest.mark.thorough
-@settings(max_examples=60)
+@settings(max_examples=at_most_in_quick(60))
 @given(data=st.data())
 def test_no_orphan_is_left_after_any_sequence_of_targets(
     data: st.DataObject,
@@ -111,7 +112,7 @@ def test_no_orphan_is_left_after_any_sequence_of_targets(
     assert all(move.ended is not None for move in world.image.moves.values())
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most_in_quick(60))
 @given(data=st.data())
 def test_a_cancel_after_any_targets_gives_back_what_there_was(data: st.DataObject) -> None:
     """As long as no target has been reached: then what was reached is what there was."""

@@ -40,6 +40,7 @@ from tests.statemachine.support.reference_checks import (
     stands_still,
 )
 from tests.statemachine.support.world import World
+from tests.support.parameters import at_most_in_quick
 
 BROKERS = range(1, 6)
 PARTITIONS = range(4)
@@ -228,7 +229,7 @@ def end_all(data: st.DataObject, world: Watched) -> None:
 
 
 @pytest.mark.thorough
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=at_most_in_quick(80), deadline=None)
 @given(data=st.data())
 def test_without_moves_no_throttle_is_left_and_users_have_their_last_values(
     data: st.DataObject,

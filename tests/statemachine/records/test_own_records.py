@@ -20,6 +20,7 @@ from tests.statemachine.support.own_schemas import OURS, written, written_plan
 from tests.statemachine.support.random_records import struct_of, values_of
 from tests.statemachine.support.world import TOPIC_ID, World
 from tests.statemachine.test_replay import change
+from tests.support.parameters import at_most_in_quick
 
 
 def a_move(move_id: int = 1) -> own_records.MoveBegun:
@@ -38,7 +39,7 @@ def test_the_oracle_knows_every_fact() -> None:
 
 
 @pytest.mark.parametrize("shape", OURS, ids=lambda shape: shape.__name__)
-@settings(max_examples=40)
+@settings(max_examples=at_most_in_quick(40))
 @given(data=st.data())
 def test_our_records_equal_kios_bytes_and_are_read_back(
     shape: type[Struct], data: st.DataObject

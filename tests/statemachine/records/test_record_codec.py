@@ -13,6 +13,7 @@ from statemachine.records.codec import decode, encode
 from statemachine.records.primitives import MalformedRecord
 from tests.statemachine.support.kafka_schemas import KAFKA, Oracle
 from tests.statemachine.support.random_records import struct_of
+from tests.support.parameters import at_most_in_quick
 
 LEVELS: Final[dict[type, dict[int, int]]] = {
     kafka_records.RegisterBroker: {0: 6, 1: 7, 2: 16, 3: 17, 4: 30},
@@ -31,7 +32,7 @@ def test_the_oracle_knows_every_record() -> None:
 @pytest.mark.parametrize(
     ("shape", "version"), VERSIONS, ids=[f"{shape.__name__}-{v}" for shape, v in VERSIONS]
 )
-@settings(max_examples=40)
+@settings(max_examples=at_most_in_quick(40))
 @given(data=st.data())
 def test_bytes_are_those_of_kio_and_come_back(
     shape: type[Struct], version: int, data: st.DataObject

@@ -20,6 +20,7 @@ from tests.statemachine.support.random_clusters import (
     loads,
     squares,
 )
+from tests.support.parameters import at_most_in_quick
 
 
 def drained(
@@ -38,7 +39,7 @@ def drained(
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=at_most_in_quick(300), deadline=None)
 @given(clusters(strangers=0), st.sets(st.integers(0, 3), max_size=2))
 def test_only_what_is_on_the_emptied_brokers_moves_and_it_goes_where_it_is_most_even(
     cluster: tuple[Current, Racks], emptied: set[BrokerId]
@@ -109,7 +110,7 @@ def test_a_drain_of_brokers_that_have_nothing_is_empty() -> None:
 
 
 @pytest.mark.thorough
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=at_most_in_quick(300), deadline=None)
 @given(clusters(strangers=0), st.integers(1, 4))
 def test_another_factor_only_adds_or_only_takes_away_and_the_preferred_leader_stays(
     cluster: tuple[Current, Racks], factor: int

@@ -13,6 +13,7 @@ from statemachine.slices import whole
 from statemachine.vocabulary import MoveKind, MoveOutcome, Replicas
 from tests.statemachine.reassignment.test_scheduler import limited
 from tests.statemachine.support.world import World
+from tests.support.parameters import at_most_in_quick
 
 BROKERS = 6
 
@@ -77,7 +78,7 @@ def settled(world: World) -> None:
     raise AssertionError("it moves for ever")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=at_most_in_quick(25), deadline=None)
 @given(
     placed(5, 4),
     st.lists(st.integers(1, 4), min_size=1, max_size=2, unique=True),
@@ -109,7 +110,7 @@ def test_drained_brokers_are_empty_in_the_end_under_any_limits(
         assert ended.outcome == MoveOutcome.COMPLETED
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=at_most_in_quick(25), deadline=None)
 @given(placed(5, 4), st.integers(1, 4), st.integers(0, 5))
 def test_a_cancelled_drain_leaves_each_partition_at_its_source_or_its_target(
     partitions: list[Replicas], broker: int, done: int

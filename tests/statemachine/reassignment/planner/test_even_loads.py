@@ -7,6 +7,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from statemachine.reassignment.planner.even_loads import Choices, Item, bits_of, save_moves, spread
+from tests.support.parameters import at_most_in_quick
 
 BROKERS = 4
 
@@ -69,7 +70,7 @@ def questions(draw: st.DrawFn) -> tuple[list[int], list[Item], list[int]]:
     return racks, items, base
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=at_most_in_quick(400), deadline=None)
 @given(questions())
 def test_no_other_choice_is_more_even_or_as_even_with_fewer_moves(
     question: tuple[list[int], list[Item], list[int]],

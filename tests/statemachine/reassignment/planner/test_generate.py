@@ -22,6 +22,7 @@ from tests.statemachine.support.random_clusters import (
     loads,
     squares,
 )
+from tests.support.parameters import at_most_in_quick
 
 
 def planned(
@@ -36,7 +37,7 @@ def planned(
 
 
 @pytest.mark.thorough
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=at_most_in_quick(300), deadline=None)
 @given(clusters(), st.frozensets(st.integers(0, 3), max_size=2))
 def test_no_other_plan_is_more_even_or_as_even_with_fewer_copies(
     cluster: tuple[Current, Racks], closed: frozenset[int]
@@ -71,7 +72,7 @@ def test_no_other_plan_is_more_even_or_as_even_with_fewer_copies(
     assert worth(found) == min(worth(sets) for sets in itertools.product(*fair))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=at_most_in_quick(200), deadline=None)
 @given(clusters())
 def test_preferred_leaders_are_spread_evenly_with_the_fewest_changes(
     cluster: tuple[Current, Racks],
@@ -88,7 +89,7 @@ def test_preferred_leaders_are_spread_evenly_with_the_fewest_changes(
     assert worth(found) == min(worth(leaders) for leaders in ways)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=at_most_in_quick(100), deadline=None)
 @given(clusters())
 def test_a_plan_names_only_what_changes_and_planning_again_finds_nothing(
     cluster: tuple[Current, Racks],
@@ -104,7 +105,7 @@ def test_a_plan_names_only_what_changes_and_planning_again_finds_nothing(
     assert "no plan would be better" in again.message
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=at_most_in_quick(50), deadline=None)
 @given(clusters(brokers_max=6))
 def test_the_plan_does_not_depend_on_the_order_of_the_request(
     cluster: tuple[Current, Racks],
