@@ -13,8 +13,15 @@ def encode_request(
     api_key: int, version: int, correlation_id: int, client_id: str | None, payload: Any
 ) -> bytes:
     """The frame of a request."""
-    header = headers.write_request_header(api_key, version, correlation_id, client_id)
     body = codec.encode_request_body(api_key, version, payload)
+    return frame_request(api_key, version, correlation_id, client_id, body)
+
+
+def frame_request(
+    api_key: int, version: int, correlation_id: int, client_id: str | None, body: bytes
+) -> bytes:
+    """The frame of a request with this body."""
+    header = headers.write_request_header(api_key, version, correlation_id, client_id)
     return b"".join((_LENGTH.pack(len(header) + len(body)), header, body))
 
 
