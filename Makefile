@@ -226,6 +226,10 @@ bench-hostile: $(MEASURED) ## attack a cluster in the ways that once stopped it,
 bench-streams: $(MEASURED) ## measure commits while 500 clients watch the leader, beside none
 	$(MEASURE_M) bench.event_streams $(ARGS)
 
+.PHONY: bench-observers
+bench-observers: $(MEASURED) ## measure commits while 100, 300 and 1,000 observers follow the leader, beside none, and write docs/performance.md
+	$(MEASURE_M) bench.observers --write docs/performance.md $(ARGS)
+
 .PHONY: bench-lag
 bench-lag: $(VENV)/installed $(VENV)/spark ## measure lag reports and write docs/lag.md and docs/lag_scale.md; needs Java 17
 	$(PYTHON_M) bench.lag_scan --write docs/lag.md

@@ -343,6 +343,8 @@ def _timeouts(values: Mapping[str, Any]) -> Timeouts:
         request_timeout_ms=values["quorum.request.timeout.ms"],
         retry_backoff_ms=values["quorum.retry.backoff.ms"],
         retry_backoff_ms_max=values["quorum.retry.backoff.max.ms"],
+        # A broker, which has no such setting, leads no quorum.
+        observer_linger_ms=values.get("quorum.observer.linger.ms", 0),
     )
 
 

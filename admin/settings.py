@@ -524,6 +524,18 @@ _ROWS: Final = (
         lowest=REQUEST_TIMEOUT_MS_MIN,
     ),
     Setting(
+        "quorum.observer.linger.ms",
+        kinds.DURATION,
+        "The longest time for which a leader keeps committed records from brokers to send them "
+        "more at once. It is a tenth of a millisecond for each broker, up to this; voters never "
+        "wait for it, nor does anyone after a quiet time. 0 sends every commit at once. Kafka "
+        "waits before the append instead, for all: `controller.quorum.append.linger.ms`.",
+        only=Role.CONTROLLER,
+        default=_QUORUM.observer_linger_ms,
+        lowest=0,
+        highest=FETCH_WAIT_MS_MAX,
+    ),
+    Setting(
         "quorum.retry.backoff.ms",
         kinds.DURATION,
         "The wait before a failed request is retried; it doubles each time.",

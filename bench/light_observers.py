@@ -15,11 +15,11 @@ import select
 import socket
 import sys
 from struct import Struct
-from time import monotonic, time
 from typing import Final
 
 from bench import frames
 from bench.faults import RunFailed
+from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.messages import FetchRequest
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 from quorum.protocol.apis import ApiKey
@@ -31,8 +31,8 @@ FIRST_ID: Final = 10_000
 WAIT_MS: Final = 500
 BYTES_MAX: Final = 8 * 1024 * 1024
 """What Kafka's brokers ask for."""
-WARM_UP_SECONDS: Final = 1.0
-"""Lags are not counted before the observers have received records for so long."""
+WARM_UP_MS: Final = 1_000
+"""Lags are not counted before records have come for so long."""
 LAG_MS_MAX: Final = 60_000
 
 _CORRELATION_AT: Final = 8
@@ -94,7 +94,8 @@ class Observer:
         fields = _HEAD.unpack_from(head)
         length, whole_error, error, high_watermark = fields[0], fields[4], fields[10], fields[11]
         if whole_error or error or length >= BYTES_MAX:
-            raise RunFailed(f"an observer was answered error {whole_error or error}, {length} bytes")
+            error = whole_error or error
+            raise RunFailed(f"an observer was answered error {error}, {length} bytes")
         self._left = length + _NUMBER.size - len(head)
         self.bytes += length + _NUMBER.size
         size, start = read_uvarint(head, _HEAD.size)
@@ -110,7 +111,8 @@ class Observer:
 
 
 def _is_whole(head: bytes) -> bool:
-    return len(head) == _NUMBER.unpack_from(head)[0] + _NUMBER.size
+    length: int = _NUMBER.unpack_from(head)[0]
+    return len(head) == length + _NUMBER.size
 
 
 def frame_of(replica: int, cluster_id: str, epoch: int, offset: int) -> bytearray:
@@ -147,7 +149,7 @@ def observe(
         observer.ask()
     found.register(sys.stdin, select.EPOLLIN)
     lags = array.array("q", [0]) * (LAG_MS_MAX + 1)
-    counted_from, has_told = 0.0, False
+    counted_from_ms, has_told = 0, False
     while True:
         for descriptor, _ in found.poll():
             if descriptor not in by_descriptor:
@@ -160,11 +162,10 @@ def observe(
             appended_ms = by_descriptor[descriptor].take()
             if not appended_ms:
                 continue
-            if counted_from and monotonic() >= counted_from:
-                lag_ms = int(time() * 1_000) - appended_ms
-                lags[min(max(0, lag_ms), LAG_MS_MAX)] += 1
-            elif not counted_from:
-                counted_from = monotonic() + WARM_UP_SECONDS
+            if not counted_from_ms:
+                counted_from_ms = monotonic_ms() + WARM_UP_MS
+            elif monotonic_ms() >= counted_from_ms:
+                lags[min(max(0, wall_ms() - appended_ms), LAG_MS_MAX)] += 1
         if not has_told and all(each.answers for each in by_descriptor.values()):
             has_told = True
             print("all observe", flush=True)  # noqa: T201 - its parent reads it

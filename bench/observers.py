@@ -52,7 +52,7 @@ _DESCRIPTORS: Final = 512
 
 @dataclass(slots=True)
 class Watched:
-    """What observers received during one run."""
+    """The answers that observers received during one run."""
 
     answers: int = 0
     bytes: int = 0
@@ -108,11 +108,12 @@ async def observing(leader: Address, cluster_id: str, count: int) -> AsyncIterat
         quorum = await admin.describe_quorum()
     processes = []
     for number in range(PROCESSES if count else 0):
-        share = range(FIRST_ID + count * number // PROCESSES, FIRST_ID + count * (number + 1) // PROCESSES)
+        begin, end = (count * each // PROCESSES for each in (number, number + 1))
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "bench.light_observers", leader.host, str(leader.port), cluster_id),
-            *map(str, (quorum.leader_epoch, quorum.high_watermark, share.start, len(share))),
+            *map(str, (quorum.leader_epoch, quorum.high_watermark)),
+            *map(str, (FIRST_ID + begin, end - begin)),
             stdin=PIPE,
             stdout=PIPE,
         )
@@ -165,7 +166,8 @@ def table(figures: Figures) -> str:
         shown = (percentile(lags, 50), percentile(lags, 99)) if lags else ("", "")
         lines.append(
             f"| {count:,} | {commits:,.0f} | {ratio} "
-            f"| {median(row.p50_ms for row in rows):.2f} | {median(row.p99_ms for row in rows):.2f} "
+            f"| {median(row.p50_ms for row in rows):.2f} "
+            f"| {median(row.p99_ms for row in rows):.2f} "
             f"| {median(row.leader_us for row in rows):.0f} "
             f"| {median(row.leader for row in rows):.2f} "
             f"| {median(row.followers for row in rows):.2f} "

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorum.core.events import Asker
 from quorum.core.limits import EPOCH_LEAP_MAX, FETCH_WAIT_MS_MAX
@@ -40,6 +40,7 @@ from quorum.protocol.raft_messages import (
     write_response,
 )
 from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode, Refusal
+from quorum.protocol.shape import Data
 from quorum.records.batch import CorruptBatch, check
 from quorum.records.control import BadControlRecord, assignment_in
 from quorum.records.decode import UnsupportedCodec
@@ -83,6 +84,7 @@ class RaftRpc:
         self._refusal_log = refusal_log
         self._inbound: dict[Asker, InboundRequest] = {}
         self._last_asker = 0
+        self._last_answer: _Encoded | None = None
         self._on_request = on_request
         self._closed = False
 
@@ -120,10 +122,17 @@ class RaftRpc:
         request = self._inbound.pop(asker)
         if request.is_gone:
             return
-        address = self._addresses.address_of(response.leader)
-        request.respond(
-            write_response(response, request.api_version, records=records, leader_address=address)
-        )
+        last, version = self._last_answer, request.api_version
+        if (
+            last is None
+            or last.response is not response
+            or last.records is not records
+            or last.version != version
+        ):
+            address = self._addresses.address_of(response.leader)
+            body = write_response(response, version, records=records, leader_address=address)
+            last = self._last_answer = _Encoded(response, records, version, body)
+        request.respond(last.body)
 
     def send(self, to: ReplicaId, request: Request, done: Done) -> None:
         addressed = ReplicaKey(to)
@@ -198,6 +207,15 @@ class RaftRpc:
             return None
         reason = f"epoch {epoch} is implausible, this node is in {own}"
         return Refusal(ErrorCode.INVALID_REQUEST, reason, top_level=False)
+
+
+class _Encoded(NamedTuple):
+    """The last answer: the next ones may be the same, to observers at the same offset."""
+
+    response: Response
+    records: bytes
+    version: int
+    body: Sequence[Data]
 
 
 class _Refused(Exception):

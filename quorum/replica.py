@@ -131,6 +131,9 @@ class Replica:
         self._wake = wake
         self._inbox: deque[Event] = deque()
         self._fetched: dict[Correlation, bytes] = {}
+        self._last_read: FetchResponse | None = None
+        self._records_read = b""
+        """The records of that response."""
         self._applier = Applier(node, log, state_machine, cluster, clock)
         self._accumulator = BatchAccumulator(log, cluster, wall_clock)
         self._is_silent = True
@@ -269,8 +272,11 @@ class Replica:
                 return
             self._resume(self._held_up)
         # Only a step changes the deadline, and there was none since the last turn.
-        elif self.deadline_ms is not None and self.deadline_ms <= self._clock():
-            self._inbox.appendleft(Tick())
+        elif self.deadline_ms is not None and self.deadline_ms <= (now_ms := self._clock()):
+            if self.node.answers_observers(now_ms):
+                self._inbox.append(Tick())  # Voters come first.
+            else:
+                self._inbox.appendleft(Tick())
         if self._held_up is None and self._applier.is_time(busy=bool(self._inbox)):
             self._applier.go_on()
         self._take_all()
@@ -278,6 +284,7 @@ class Replica:
             self._snapshots.bytes_since += appended_bytes
             self._disk.request_commit(self._log, self._on_flushed, at_once=self._is_silent)
             self._take_all()
+        self._last_read, self._records_read = None, b""
         if self._held_up is not None:
             self.deadline_ms = None
             return
@@ -403,7 +410,11 @@ class Replica:
             return self._snapshots.part_for(response)
         if not isinstance(response, FetchResponse) or response.span is None:
             return b""
-        return self._log.read(response.span.start, response.span.end, response.span.max_bytes)
+        if response is not self._last_read:
+            # The next answers may be the same response, to observers at the same offset.
+            span, self._last_read = response.span, response
+            self._records_read = self._log.read(span.start, span.end, span.max_bytes)
+        return self._records_read
 
     def _done(
         self, to: ReplicaId, correlation: Correlation, request: Request

@@ -48,7 +48,9 @@ def take_lead(state: State, granting: tuple[ReplicaId, ...], now_ms: int) -> Non
         epoch=epoch,
         since_ms=now_ms,
         epoch_start=batch.base,
-        tracker=ProgressTracker(state.voters, state.me.id, state.bounds),
+        tracker=ProgressTracker(
+            state.voters, state.me.id, state.bounds, state.timeouts.observer_linger_ms
+        ),
         check_quorum_ms=None,
         announce_ms=None,
         disk_checked_end=batch.base,
@@ -238,7 +240,7 @@ def _advance_high_watermark(state: State, leader: Leader, now_ms: int) -> None:
     state.high_watermark = risen
     state.effects.append(Commit(risen))
     leader.changes.on_commit(now_ms)
-    _answer(state, leader.tracker.wake_for_commit(_view(state, leader), now_ms))
+    leader.tracker.on_commit(now_ms)
 
 
 def _announce(state: State, leader: Leader, now_ms: int) -> None:

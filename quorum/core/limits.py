@@ -117,8 +117,17 @@ class Timeouts:
 
     fetch_wait_ms: int = FETCH_WAIT_MS_MAX
 
+    observer_linger_ms: int = 25
+    """The longest pause between two answers to observers that follow the log closely."""
+
     def __post_init__(self) -> None:
-        require_positive(self, self.__slots__, " ms")
+        positive = [each for each in self.__slots__ if each != "observer_linger_ms"]
+        require_positive(self, positive, " ms")
+        if not 0 <= self.observer_linger_ms <= FETCH_WAIT_MS_MAX:
+            raise ValueError(
+                f"observer_linger_ms must be from 0 to {FETCH_WAIT_MS_MAX} ms, "
+                f"not {self.observer_linger_ms}"
+            )
         # A follower must get several chances to fetch before it gives up on the leader.
         if 3 * self.fetch_wait_ms > self.fetch_timeout_ms:
             raise ValueError(

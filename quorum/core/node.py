@@ -225,6 +225,11 @@ class QuorumNode:
         named = [] if state.stopping else [each for each in moments if each is not None]
         return min(named) if named else None
 
+    def answers_observers(self, now_ms: int) -> bool:
+        """Return True if a tick would answer observers: everything else should come before it."""
+        due_ms = self.role.tracker.observers_due_ms if isinstance(self.role, Leader) else None
+        return due_ms is not None and due_ms <= now_ms
+
     def step(self, event: Event, *, now_ms: int) -> list[Effect]:
         """Advance by one event and return the effects to perform, in order."""
         state, remembered = self._state, self._state.election

@@ -8,10 +8,16 @@ of the fetch (the long poll of KIP-595). The reasons to answer differ:
   milliseconds later, because the next records most often carry it;
 - an observer gets committed records only, so it is answered when the high watermark rises. A reader
   without a replica id, such as a backup, is served like one, and is not remembered (as in Kafka).
+
+Each commit would be an answer to each of a thousand observers. They are answered together instead:
+those that wait, once the high watermark has risen, and then none that follows for a pause that
+grows with their number. After a quiet time there is no pause to wait for. Observers at the same
+offset share one response, so that its bytes are read and encoded once.
 """
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple
 
 from quorum.core.events import Asker
@@ -25,6 +31,12 @@ HIGH_WATERMARK_LINGER_MS: Final = 10
 
 _NEARLY_DUE_MS: Final = HIGH_WATERMARK_LINGER_MS // 2
 """Fetches due within this time are answered together, so all voters share one wake-up."""
+
+OBSERVERS_PER_MS: Final = 10
+"""Answered observers that add a millisecond to the pause after them, up to the linger time."""
+
+OBSERVERS_AT_ONCE: Final = 256
+"""Observers that are answered in one step; voters and clients are served before the next ones."""
 
 
 @dataclass(slots=True)
@@ -95,13 +107,31 @@ class LogBounds(NamedTuple):
 class ProgressTracker:
     """The fetches of one leadership; empty at first, because earlier progress proves nothing."""
 
-    def __init__(self, voters: VoterSet, me: ReplicaId, bounds: Bounds | None = None) -> None:
+    def __init__(
+        self,
+        voters: VoterSet,
+        me: ReplicaId,
+        bounds: Bounds | None = None,
+        observer_linger_ms: int = 0,
+    ) -> None:
+        """`observer_linger_ms` is the longest pause between two answers to an observer."""
         self._me = me
         self._bounds = bounds or Bounds()
+        self._linger_ms = observer_linger_ms
         self.voters: dict[ReplicaId, ReplicaProgress] = {}
         """The voters except the leader."""
         self._observers: dict[ReplicaKey, ReplicaProgress] = {}
         self._parked: dict[ReplicaKey, ParkedFetch] = {}
+        """The fetches of voters."""
+        self._observing: dict[ReplicaKey, ParkedFetch] = {}
+        """Those of observers."""
+        self._group: dict[ReplicaKey, ParkedFetch] = {}
+        """Those of observers that are being answered together."""
+        self._group_count = 0
+        self.observers_due_ms: int | None = None
+        """The time at which observers are answered; None while none of them waits for records."""
+        self._pause_end_ms = 0
+        """The time before which no other group begins."""
         self._sweep_ms: int | None = None
         self.round = 0
         """The read round (`read_index`) in responses to voters; 0 is none yet."""
@@ -134,11 +164,17 @@ class ProgressTracker:
                 if progress.last_fetch_ms is not None:
                     self._observers[progress.replica] = progress
         self._make_room_for(0)
+        parked, self._parked, self._observing, self._group = self._all_parked(), {}, {}, {}
+        for each in parked:
+            self._park(each)
 
     @property
     def deadline_ms(self) -> int | None:
-        """A lower bound of the next deadline of a parked fetch."""
-        return self._sweep_ms
+        """The next time to call `wake_due`: a lower bound, as far as deadlines of fetches count."""
+        sweep_ms, observers_due_ms = self._sweep_ms, self.observers_due_ms
+        if sweep_ms is None or observers_due_ms is None:
+            return observers_due_ms if sweep_ms is None else sweep_ms
+        return min(sweep_ms, observers_due_ms)
 
     def last_fetched_first(self) -> list[ReplicaProgress]:
         """Return the progress of all other replicas, the latest fetch first."""
@@ -175,74 +211,133 @@ class ProgressTracker:
         A replica has one fetch under way: a second one replaces the first, which gets an empty
         answer, because its connection may be gone.
         """
-        earlier = self._parked.pop(request.replica, None)
+        progress = self.progress_of(request.replica)
+        is_observer = progress.voter is None
+        earlier = self._unpark(request.replica)
         if earlier is not None:
             yield earlier.asker, self._respond(earlier, view, empty=True)
-        progress = self.progress_of(request.replica)
         wait_ms = request.max_wait_ms
         if request.round < self.round_awaited and self._is_to_echo(progress):
             wait_ms = 0
-        if view.high_watermark != progress.known_high_watermark:
-            wait_ms = 0 if progress.voter is None else min(wait_ms, HIGH_WATERMARK_LINGER_MS)
+        is_for_group = False
+        known = progress.known_high_watermark
+        if view.high_watermark != known:
+            # One that lacks what it was told of, because an answer was full, need not wait.
+            is_for_group = is_observer and known is not None and request.log_end.offset >= known
+            if not is_for_group:
+                wait_ms = 0 if is_observer else min(wait_ms, HIGH_WATERMARK_LINGER_MS)
         parked = ParkedFetch(asker, request, now_ms + wait_ms, progress)
-        full = len(self._parked) >= self._bounds.parked_fetches
-        if wait_ms <= 0 or full or self._has_records(parked, view):
+        has_records = not is_for_group and self._has_records(parked, view)
+        if wait_ms <= 0 or has_records or self._is_full():
             yield asker, self._respond(parked, view)
             return
-        self._parked[request.replica] = parked
+        self._park(parked)
         self._sweep_by(parked.deadline_ms)
+        if is_for_group:
+            self._answer_observers_from(now_ms)
 
     def wake_for_records(self, view: LogBounds) -> Iterator[tuple[Asker, FetchResponse]]:
         """Answer the voters that wait for new records."""
-        waiting = [
-            parked
-            for parked in self._parked.values()
-            if parked.progress.voter is not None and self._has_records(parked, view)
-        ]
+        waiting = [each for each in self._parked.values() if self._has_records(each, view)]
         yield from self._release(waiting, view)
 
     def wake(
         self, view: LogBounds, replicas: Collection[ReplicaId]
     ) -> Iterator[tuple[Asker, FetchResponse]]:
         """Answer the parked fetches of these replicas, so that live ones fetch again at once."""
-        waiting = [each for each in self._parked.values() if each.request.replica.id in replicas]
+        waiting = [each for each in self._all_parked() if each.request.replica.id in replicas]
         yield from self._release(waiting, view)
 
-    def wake_for_commit(
-        self, view: LogBounds, now_ms: int
-    ) -> Iterator[tuple[Asker, FetchResponse]]:
-        """Answer the observers for a risen high watermark, and the voters after the linger time."""
+    def on_commit(self, now_ms: int) -> None:
+        """Let voters be answered after the linger time, and observers after the pause."""
         linger_until_ms = now_ms + HIGH_WATERMARK_LINGER_MS
-        due = []
         for parked in self._parked.values():
-            if parked.progress.voter is None:
-                due.append(parked)
-            elif parked.deadline_ms > linger_until_ms:
+            if parked.deadline_ms > linger_until_ms:
                 parked.deadline_ms = linger_until_ms
                 self._sweep_by(linger_until_ms)
-        yield from self._release(due, view)
+        if self._observing:
+            self._answer_observers_from(now_ms)
 
     def wake_due(self, view: LogBounds, now_ms: int) -> Iterator[tuple[Asker, FetchResponse]]:
-        """Answer the parked fetches that are due or nearly due."""
-        if self._sweep_ms is None or now_ms < self._sweep_ms:
-            return
-        until_ms = now_ms + _NEARLY_DUE_MS
-        due = [parked for parked in self._parked.values() if parked.deadline_ms <= until_ms]
-        yield from self._release(due, view)
-        self._sweep_ms = min((each.deadline_ms for each in self._parked.values()), default=None)
+        """Answer the parked fetches that are due or nearly due, and observers last."""
+        if self._sweep_ms is not None and now_ms >= self._sweep_ms:
+            until_ms = now_ms + _NEARLY_DUE_MS
+            due = [parked for parked in self._all_parked() if parked.deadline_ms <= until_ms]
+            yield from self._release(due, view)
+            self._sweep_ms = min((each.deadline_ms for each in self._all_parked()), default=None)
+        if self.observers_due_ms is not None and now_ms >= self.observers_due_ms:
+            yield from self._answer_observers(view, now_ms)
 
     def dismiss(self) -> Iterator[Asker]:
         """Return the askers of all parked fetches, to answer with an error: the lead is lost."""
-        parked, self._parked = self._parked, {}
-        self._sweep_ms = None
-        for each in parked.values():
+        parked = self._all_parked()
+        self._parked, self._observing, self._group = {}, {}, {}
+        self._sweep_ms = self.observers_due_ms = None
+        for each in parked:
             yield each.asker
+
+    def _answer_observers(
+        self, view: LogBounds, now_ms: int
+    ) -> Iterator[tuple[Asker, FetchResponse]]:
+        """Answer some of the observers that wait for records; after the last of them, pause."""
+        if not self._group:
+            self._group = {
+                key: each
+                for key, each in self._observing.items()
+                if each.progress.known_high_watermark != view.high_watermark
+            }
+            for key in self._group:
+                del self._observing[key]
+            self._group_count = len(self._group)
+        by_place: dict[tuple[Offset, int], list[ParkedFetch]] = {}
+        for each in islice(self._group.values(), OBSERVERS_AT_ONCE):
+            place = each.request.log_end.offset, each.request.max_bytes
+            by_place.setdefault(place, []).append(each)
+        for alike in by_place.values():
+            response = self._respond(alike[0], view)
+            for each in alike:
+                del self._group[each.request.replica]
+                each.progress.known_high_watermark = view.high_watermark
+                yield each.asker, response
+        if not self._group:
+            pause_ms = -(-self._group_count // OBSERVERS_PER_MS)
+            self._pause_end_ms = now_ms + min(pause_ms, self._linger_ms)
+            # Some have fetched again meanwhile, and there may be more for them.
+            is_due = any(
+                each.progress.known_high_watermark != view.high_watermark
+                for each in self._observing.values()
+            )
+            self.observers_due_ms = self._pause_end_ms if is_due else None
+
+    def _answer_observers_from(self, now_ms: int) -> None:
+        """Let a group be answered, now or after the pause, unless one is already due."""
+        if self.observers_due_ms is None:
+            self.observers_due_ms = max(now_ms, self._pause_end_ms)
+
+    def _all_parked(self) -> list[ParkedFetch]:
+        return [*self._parked.values(), *self._group.values(), *self._observing.values()]
+
+    def _is_full(self) -> bool:
+        count = len(self._parked) + len(self._group) + len(self._observing)
+        return count >= self._bounds.parked_fetches
+
+    def _park(self, parked: ParkedFetch) -> None:
+        of = self._observing if parked.progress.voter is None else self._parked
+        of[parked.request.replica] = parked
+
+    def _unpark(self, replica: ReplicaKey) -> ParkedFetch | None:
+        """Remove and return the parked fetch of this replica, if there is one."""
+        for of in (self._observing, self._parked, self._group):
+            parked = of.pop(replica, None)
+            if parked is not None:
+                return parked
+        return None
 
     def _release(
         self, parked: list[ParkedFetch], view: LogBounds
     ) -> Iterator[tuple[Asker, FetchResponse]]:
         for each in parked:
-            del self._parked[each.request.replica]
+            self._unpark(each.request.replica)
             yield each.asker, self._respond(each, view)
 
     def _is_to_echo(self, progress: ReplicaProgress) -> bool:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from quorum.core.limits import FETCH_BYTES_MAX
+from quorum.core.limits import FETCH_BYTES_MAX, OBSERVERS_MAX
 from quorum.core.messages import Error, FetchRequest, FetchResponse
 from quorum.core.vocabulary import (
     NO_DIRECTORY,
@@ -70,7 +70,8 @@ _ROUND: Final = Struct(">Q")
 _ROUND_MARK: Final = uvarint(OWN_TAG) + uvarint(_ROUND.size)
 _SOME_ROUND: Final = 1
 
-_TAILS_MAX: Final = 256
+_TAILS_MAX: Final = OBSERVERS_MAX
+"""Each observer of a leader has a tail of its own."""
 _TAIL_BYTES_MAX: Final = 1024
 """Tails longer than real ones are not kept: no peer can fill the memory with them."""
 

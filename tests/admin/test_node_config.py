@@ -47,7 +47,9 @@ def controller(path: Path | None, environ: Mapping[str, str], *flags: str) -> Co
 
 
 def test_a_controller_is_read_from_properties(tmp_path: Path) -> None:
-    path = properties(tmp_path, CONTROLLER, quorum_fetch_timeout_ms="3s")
+    path = properties(
+        tmp_path, CONTROLLER, quorum_fetch_timeout_ms="3s", quorum_observer_linger_ms="0"
+    )
     config = controller(path, {})
     assert config.quorum.node_id == 1
     assert config.listener == Address("127.0.0.1", 9093)
@@ -55,6 +57,7 @@ def test_a_controller_is_read_from_properties(tmp_path: Path) -> None:
     assert {str(address) for address in config.quorum.voters.values()} >= {"[::1]:9095"}
     timeouts = config.quorum.timeouts
     assert (timeouts.fetch_timeout_ms, timeouts.fetch_wait_ms) == (3_000, 500)
+    assert timeouts.observer_linger_ms == 0
     assert config.http is None
     assert config.quorum.cluster_id is None
 

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -29,11 +30,12 @@ from quorum.core.messages import (
 from quorum.core.vocabulary import Epoch, HostPort, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 from quorum.discovery.address_book import FIRST_PSEUDO_ID, AddressBook
 from quorum.discovery.gossip import Gossip
-from quorum.protocol import headers
+from quorum.protocol import headers, raft_messages
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.raft_messages import VERSIONS, write_request
 from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
+from quorum.protocol.shape import Data
 from quorum.raft_rpc import RaftRpc
 from quorum.records.batch import outlines
 from quorum.transport.channel import Channel
@@ -202,6 +204,35 @@ async def test_requests_and_answers_arrive_as_they_were_sent(
     async with a_pair() as pair:
         assert await pair.ask_and_answer(request_, response) == (response, b"")
         assert pair.there.requests[0][1] == request_
+
+
+@pytest.mark.interpreted
+async def test_a_response_for_many_replicas_is_encoded_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encoded = []
+
+    def write_response(response: Response, version: int, **others: Any) -> Sequence[Data]:
+        encoded.append(response)
+        return raft_messages.write_response(response, version, **others)
+
+    monkeypatch.setattr(raft_rpc, "write_response", write_response)
+    async with a_pair() as pair:
+        records = b"".join(run(70, 2, 1, epoch=4))
+        responses = [
+            FetchResponse(epoch=Epoch(4), leader=ASKED, high_watermark=Offset(end))
+            for end in (73, 73, 74)
+        ]
+        responses[1] = responses[0]
+        for _ in responses:
+            pair.ask(FETCH)
+        for number, response in enumerate(responses):
+            asker, _ = await pair.there.request(number)
+            pair.asked.answer(asker, response, records)
+        for number, response in enumerate(responses):
+            carrying = replace(response, batches=tuple(outlines(records)))
+            assert await pair.there.outcome(number) == (carrying, records)
+    assert encoded == responses[1:]
 
 
 async def test_records_of_a_fetch_arrive_as_they_are_with_their_outlines() -> None:

@@ -24,6 +24,7 @@ from quorum.ports import Done, LogFailure
 from quorum.records.batch import outlines
 from tests.contracts.batches import batch
 from tests.quorum.driver.one_replica import ELECTION_MS, World
+from tests.support.memory_storage import MemoryLog
 
 
 def vote(epoch: int, candidate: int = 3) -> VoteRequest:
@@ -74,6 +75,47 @@ def test_the_appends_of_one_turn_are_flushed_once() -> None:
         world.replica.propose([value])
     world.replica.turn()
     assert len(world.disk.waiting) == 1
+
+
+def observe(world: World, replica: int, offset: int) -> Asker:
+    """Fetch as an observer from there on."""
+    request = FetchRequest(
+        replica=ReplicaKey(ReplicaId(replica)),
+        epoch=Epoch(1),
+        log_end=OffsetAndEpoch(Epoch(1), Offset(offset)),
+        max_wait_ms=500,
+        max_bytes=1_000,
+    )
+    world.replica.asked(Asker(replica), request)
+    return Asker(replica)
+
+
+def test_observers_are_answered_last_and_with_records_that_are_read_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(1)
+    world.now_ms = 2 * ELECTION_MS
+    world.settle()
+    for _ in range(2):  # By the first answer they learn the high watermark.
+        world.answered.clear()
+        observers = [observe(world, replica, 1) for replica in (8, 9)]
+        world.settle()
+    world.replica.propose([b"x"])
+    world.settle()
+    assert world.replica.node.high_watermark == 2
+    assert world.answered == []
+    assert world.replica.deadline_ms == world.now_ms
+    reads = []
+
+    def read(start: Offset, end: Offset, max_bytes: int) -> bytes:
+        reads.append((start, end, max_bytes))
+        return MemoryLog.read(world.log, start, end, max_bytes)
+
+    monkeypatch.setattr(world.log, "read", read)
+    world.replica.asked(Asker(3), vote(epoch=1))
+    world.replica.turn()
+    assert [asker for asker, _ in world.answered] == [Asker(3), *observers]
+    assert reads == [(1, 2, 1_000)]
 
 
 def test_a_failure_of_the_disk_ends_the_next_turn() -> None:
