@@ -47,6 +47,8 @@ class LeaderTimeline(NamedTuple):
     """The append time of the batch at each offset where a log ended at a sample."""
     last_ms: int | None = None
     """The time of its last append before the end of the report."""
+    lost: Sequence[Range] = ()
+    """The offsets that no copy has."""
     unsure: Sequence[Range] = ()
     """The numbers of the samples at which records may have been appended that no copy has."""
 
@@ -113,9 +115,8 @@ def samples(
     unsure, beside = lost.unsure(ends, scope), lost.unsure(ends, scope, both=True)
     for number, leader_end in enumerate(leading.ends, 1):
         t_ms, before, log_end = scope.sample_at(number), ends[number - 1], ends[number]
-        is_awaited = any(
-            offset_ranges.holds(lost.ranges, end or 0) for end in (log_end, leader_end)
-        )
+        is_awaited = offset_ranges.holds(lost.ranges, log_end or 0)
+        is_awaited |= offset_ranges.holds(leading.lost, leader_end or 0)
         is_unsure = any(offset_ranges.holds(each, number) for each in (unsure, leading.unsure))
         is_lost = (
             is_awaited

@@ -77,7 +77,8 @@ def measured(
     `lost` has for each replica the offsets of which nothing is known, and `holes` those at all.
     """
     counted, leading, unknown = counts_
-    leading = leading._replace(unsure=holes.unsure([None, *leading.ends], scope))
+    unsure = holes.unsure([None, *leading.ends], scope)
+    leading = leading._replace(lost=holes.ranges, unsure=unsure)
 
     def measure(row: Row) -> Iterator[dict[str, Any]]:
         replica, buckets = row["replica"], [Bucket(*each) for each in row["buckets"]]

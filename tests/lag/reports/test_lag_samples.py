@@ -118,8 +118,8 @@ def test_a_lost_record_of_another_leader_may_be_older_than_the_one_before_it(
 ) -> None:
     """No copy has record 3. One replica has all others at once, and one only the first two."""
     ends = [3 if end == 4 else end for end in LEADING.ends]
-    leading = LEADING._replace(ends=ends)
-    leading = leading._replace(unsure=lost.unsure([None, *leading.ends], SCOPE))
+    unsure = lost.unsure([None, *ends], SCOPE)
+    leading = LEADING._replace(ends=ends, lost=lost.ranges, unsure=unsure)
     all_others = [bucket(100 * (offset + 1), offset) for offset in range(10) if offset != 3]
     for buckets in (all_others, all_others[:2]):
         taken = list(samples(buckets, frozenset(), leading, SCOPE, lost))
@@ -129,6 +129,22 @@ def test_a_lost_record_of_another_leader_may_be_older_than_the_one_before_it(
     assert [each.t_ms for each in taken if each.is_lost] == [
         *range(known_until_ms + 1, lost_until_ms + 1)
     ]
+
+
+def test_a_replica_that_is_far_behind_waits_for_none_of_the_records_it_lost_later() -> None:
+    """It lost records 5 and 6 with their append times, and had come to them at 760 ms."""
+    buckets = [bucket(100, 0), bucket(750, 1), bucket(760, 4), bucket(810, 7)]
+    lost = Lost([(5, 7)])
+    rows = {row["window"]: row for row in windows(buckets, frozenset(), LEADING, SCOPE, lost)}
+    assert rows[6]["max_ms"] == rows[6]["lag_ms"] == 500, "it waits for record 1 since 200 ms"
+    assert rows[WHOLE]["lags"][749 - 1] == 549
+    assert rows[WHOLE]["lags"][760 - 1 : 809] == [None] * 50
+    assert rows[WHOLE]["lags"][810 - 1] == 0
+    ends = [5 if end in (6, 7) else end for end in LEADING.ends]
+    nobody_has_them = LEADING._replace(ends=ends, lost=lost.ranges)
+    taken = list(samples(buckets, frozenset(), nobody_has_them, SCOPE, lost))
+    unknown = [each.t_ms for each in taken[99:] if each.log_end is None]
+    assert unknown == list(range(500, 810)), "the leader has come to record 5"
 
 
 def test_the_last_append_is_the_last_that_was_there_by_the_end() -> None:
