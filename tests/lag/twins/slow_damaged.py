@@ -48,8 +48,9 @@ def unread(damaged: DamagedCopies) -> frozenset[tuple[str, int]]:
     return frozenset(
         (str(name), batch.epoch)
         for name in damaged.files
+        for intact in [damaged.intact(name)]
         for batch in damaged.reached(name)
-        if batch not in damaged.intact(name)
+        if batch not in intact
     )
 
 

@@ -172,6 +172,18 @@ class SlowQuorum:
             ]
         )
 
+    def lags(self, time: SlowTime) -> Iterator[Row]:
+        """The columns of `replication_lag` about the end of each window."""
+        for replica in self.logs:
+            for _, end_ms in time.windows:
+                behind, lag_ms = self.slow_log.lacks(replica.name, end_ms) or (None, None)
+                yield {
+                    "replica": replica.name,
+                    "window_end_ms": end_ms,
+                    "records_behind": behind,
+                    "lag_ms": lag_ms,
+                }
+
     def last_append_ms(self, replica: SlowReplica) -> int | None:
         """The time of its last append with a known time."""
         for held in reversed(self.seen(replica)):

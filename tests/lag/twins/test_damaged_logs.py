@@ -68,6 +68,9 @@ def differing(case: DamageCase, told: dict[str, Rows], time: SlowTime) -> Iterat
     yield from of("leadership", leaders, "epoch")
     yield from of("voters", quorum.voters(time), "offset")
     yield from of("clocks", quorum.clocks(), "replica", "relative_to")
+    lags = list(quorum.lags(time))
+    known = [{name: row[name] for name in lags[0]} for row in told["replication_lag"]]
+    yield from (f"lag: {line}" for line in differences(known, lags, "replica", "window_end_ms"))
     ends = list(quorum.ends(end_ms))
     known = [{name: row[name] for name in ends[0]} for row in told["replica_lag"]]
     known = [row for row in known if row["log_end"] is not None]
