@@ -201,16 +201,20 @@ def windows(
     for number, (of_window, peaks_of_window) in per_window.items():
         yield {"window": number, **measures(of_window, peaks_of_window), "lags": None}
     whole = measures(taken, peaks)
-    last_ms = last_arrival_ms(buckets, scope)
+    last_ms = last_arrival_ms(buckets, scope, lost)
     lags = [each.lag_ms for each in every]
     yield {"window": WHOLE, **whole, "last_append_ms": last_ms, "lags": lags}
 
 
-def last_arrival_ms(buckets: Iterable[Bucket], scope: Scope) -> int | None:
+def last_arrival_ms(
+    buckets: Iterable[Bucket], scope: Scope, lost: Lost = NOTHING_LOST
+) -> int | None:
     """Time of the last arrival before the end of the report, if known."""
     there = (bucket for bucket in buckets if bucket.sample <= scope.samples)
     last = max(there, key=lambda bucket: bucket.came_to, default=None)
-    return None if last is None else last.last_ms
+    if last is None or offset_ranges.holds(lost.ranges, last.came_to):
+        return None
+    return last.last_ms
 
 
 Row = dict[str, Any]
@@ -271,9 +275,9 @@ def ends(
         per_replica.setdefault(span.replica, []).append(span)
     found = {}
     for replica, own in per_replica.items():
-        shared_end = log.shared[replica]
+        shared_end, known_end = log.shared[replica], max(span.end for span in own)
         last_epoch, reached = log.reached.get(replica, (0, 0))
-        log_end = max(shared_end, reached, *(span.end for span in own))
+        log_end = max(shared_end, reached, known_end)
         behind = log.end - shared_end
         since_ms = appended_ms.get(shared_end) if behind else None
         row = {
@@ -283,7 +287,8 @@ def ends(
             "records_lost": offset_ranges.size(log.lost[replica]),
             "records_diverging": log_end - shared_end,
             "waits_since_ms": since_ms,
-            "last_append_ms": last_append_ms(own, known),
+            # Of damaged batches at its end, that no copy has, only the offsets are known.
+            "last_append_ms": last_append_ms(own, known) if log_end == known_end else None,
             "lag_ms": _lag_ms(behind, since_ms, end_ms),
         }
         if replica in log.undecided:

@@ -5,7 +5,7 @@ samples, and the result is as large as the time is long. `lag.windows` measures 
 Spark has its counts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +20,7 @@ from lag.reports.arrivals import Arrivals, ArrivalTable, Parts, at_replicas, of_
 from lag.reports.dataframes import mapped
 from lag.reports.lag import NOTHING_LOST, Bucket, LeaderTimeline, Lost, windows
 from lag.reports.offset_ranges import Range
-from lag.reports.quorum_log import Piece
+from lag.reports.quorum_log import QuorumLog
 from lag.reports.scope import Scope
 from lag.source.record_packs import joined
 from lag.source.schemas import ARROW_TYPES
@@ -45,10 +45,10 @@ class Counts(NamedTuple):
     """For each start offset, the replicas at which the batch arrived at an unknown time."""
 
 
-def counts(arrivals: ArrivalTable, pieces: Sequence[Piece], scope: Scope) -> Counts:
-    """Count the arrivals; `pieces` are those of the quorum's log."""
+def counts(arrivals: ArrivalTable, log: QuorumLog, scope: Scope) -> Counts:
+    """Count the arrivals."""
     sources: dict[str, list[Range]] = {}
-    for piece in pieces:
+    for piece in log.pieces:
         sources.setdefault(piece.replica, []).append((piece.first, piece.end))
     joined_up = {replica: offset_ranges.union(ranges) for replica, ranges in sources.items()}
     counted = _counted(arrivals, joined_up, scope).persist(StorageLevel.MEMORY_AND_DISK)
@@ -57,7 +57,8 @@ def counts(arrivals: ArrivalTable, pieces: Sequence[Piece], scope: Scope) -> Cou
     ends = [row for row in rows if row["replica"] is None]
     unsure = {row["replica"] for row in rows if row["replica"] is not None}
     # Each batch of the quorum's log is at a source; where all times are known, none is looked for.
-    waiting = _waiting_for(at_replicas(arrivals, unsure | sources.keys()), counted)
+    here = at_replicas(arrivals, unsure | sources.keys())
+    waiting = _waiting_for(here, counted, log.shared.values())
     unknown = {row["base_offset"]: frozenset(row["unknown_to"]) for row in waiting}
     by_the_end = [row for row in ends if row["sample"] <= scope.samples]
     last = max(by_the_end, key=lambda row: row["came_to"], default=None)
@@ -187,11 +188,11 @@ def _buckets(replica: str | None, came: Arrivals, t_ms: Any, is_known: Any, scop
     return pa.RecordBatch.from_arrays(columns, schema=_schema(_COUNTED))
 
 
-def _waiting_for(arrivals: ArrivalTable, counted: DataFrame) -> list[Any]:
-    """The batches at the offsets where a log ended at a sample: the append time at the leader, and
-    the replicas where they arrived at an unknown time."""
-    ends = counted.select("came_to").distinct().collect()
-    wanted = np.array(sorted(row["came_to"] for row in ends), np.int64)
+def _waiting_for(arrivals: ArrivalTable, counted: DataFrame, last: Iterable[int]) -> list[Any]:
+    """The batches at the offsets where a log ended at a sample, or ends (`last`): the append time
+    at the leader, and the replicas where they arrived at an unknown time."""
+    ends = {row["came_to"] for row in counted.select("came_to").distinct().collect()}
+    wanted = np.array(sorted(ends.union(last)), np.int64)
     unknown_to = F.collect_set(F.when(~F.col("known"), F.col("replica")))
     found: list[Any] = (
         mapped(

@@ -262,7 +262,7 @@ class _Counting:
     def counts(self, scope: Scope) -> lag_samples.Counts:
         """The counts in this time."""
         if self._counts is None:
-            self._counts = lag_samples.counts(self.came, self._log.pieces, scope)
+            self._counts = lag_samples.counts(self.came, self._log, scope)
             self._keep(self._counts.counted)
         return self._counts
 

@@ -44,6 +44,8 @@ class Figures(NamedTuple):
     limits: Limits
     lost: int = 0
     """The records before the end of its log that its files lack."""
+    timed: bool = False
+    """True if it has append times."""
 
     @property
     def silent_ms(self) -> int:
@@ -171,6 +173,7 @@ def status(
             lags=[lag for lag in recent if lag is not None],
             limits=Limits() if limits is None else limits,
             lost=row.get("records_lost") or 0,
+            timed=bool(row.get("has_append_times")),
         )
         rule = next(rule for rule in RULES if rule.fires(looked))
         found.append(
@@ -213,7 +216,7 @@ def _facts(it: Figures, rule: Rule) -> str:
     if it.lost and it.lost == it.behind:
         said = [f"its files lack {lacks} before the end of its log: damaged, or gone"]
     if it.idle_ms is None:
-        said.append("it has no append times")
+        said.append("when it appended last is unknown" if it.timed else "it has no append times")
     else:
         said.append(f"it appended last {show_span(it.idle_ms)} before the end")
     if it.diverging:

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("numpy", reason="the extra spark is not installed")
 
 from lag.reports.lag import (
+    NOTHING_LOST,
     WHOLE,
     Bucket,
     LeaderTimeline,
@@ -151,10 +152,9 @@ def test_the_last_append_is_the_last_that_was_there_by_the_end() -> None:
     """Records came at 100 and 200 ms, the next ones after the report, or nobody knows when."""
     here, later = [bucket(100, 0), bucket(200, 1)], Bucket(1_001, 10, 300, 1_300, 1_300)
 
-    def said(*buckets: Bucket) -> object:
-        (whole,) = (
-            r for r in windows(buckets, frozenset(), LEADING, SCOPE) if r["window"] == WHOLE
-        )
+    def said(*buckets: Bucket, lost: Lost = NOTHING_LOST) -> object:
+        rows = windows(buckets, frozenset(), LEADING, SCOPE, lost)
+        (whole,) = (row for row in rows if row["window"] == WHOLE)
         return whole["last_append_ms"]
 
     assert said(*here, later) == said(later, *reversed(here)) == 200
@@ -163,6 +163,8 @@ def test_the_last_append_is_the_last_that_was_there_by_the_end() -> None:
     before_the_report = Bucket(0, 1, None, None, -50)
     assert said(before_the_report) == -50
     assert said(later) is None
+    assert said(*here, lost=Lost([(2, 4)])) is None, "2 or 3 may have come as well"
+    assert said(*here, lost=Lost([(3, 4)])) == 200
 
 
 def test_a_percentile_is_a_value_that_was_there() -> None:

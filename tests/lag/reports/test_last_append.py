@@ -46,6 +46,19 @@ def test_without_append_times_in_the_last_epoch_the_one_before_counts() -> None:
     assert last_append_ms([unknown], KNOWN) is None
 
 
+def test_it_is_unknown_if_no_copy_has_the_last_batch_of_the_replica() -> None:
+    """The header of the damaged batch says that it was there, and not when it came."""
+    damaged = Run("3", 2, 11, 12, batches=0)
+    behind = (*RUNS[:2], Run("1", 2, 10, 11, 1_100, 1_100), Run("1", 2, 12, 300, 1_105, 11_105))
+    log = merge(Believed((*behind, *RUNS[3:]), unread=(damaged,)), [])
+    assert log is not None
+    row = ends([LED, *DEAD], KNOWN, log, {12: 1_105}, 11_105)["3"]
+    assert (row["log_end"], row["last_append_ms"], row["lag_ms"]) == (12, None, 10_000)
+    (found,) = status([{"replica": "3", "has_append_times": True, **row}], [], 11_105)
+    assert found["rule"] == "damaged"
+    assert found["facts"].endswith("when it appended last is unknown")
+
+
 def test_a_replica_that_died_after_such_a_leader_is_silent_since_its_last_append() -> None:
     """Counted from the greatest of its times, it would not yet have been silent for 10 s."""
     log = merge(Believed(RUNS), [])

@@ -211,8 +211,12 @@ class DamagedQuorum(SlowQuorum):
         """The time of its last append in the last epoch of which it has append times.
 
         A leader had each batch of its epoch when it appended it, also one that it lost together
-        with its append time: another copy has the leader's time.
+        with its append time: another copy has the leader's time. If no copy has the last batches
+        of the replica, it appended them later than all others, and the time is unknown.
         """
+        end = max(self._shared_end(replica), *(each.end for each in self._tail(replica)), 0)
+        if end > max((each.end for each in self.seen(replica)), default=0):
+            return None
         for epoch in reversed(self.epochs):
             own = [each for each in self.seen(replica) if each.epoch == epoch]
             times = [at_ms for each in own if (at_ms := self.had_ms(replica, each)) is not None]

@@ -89,7 +89,7 @@ def test_spark_says_what_the_definition_says(
     times = [at for each in log.batches for at in each.came.values() if at is not None]
     scope = scope_of(1_000, max([*times, log.batches[-1].at_ms]), window_ms=WINDOW_MS)
     measured = lag_samples.measured(
-        lag_samples.counts(came, merged.pieces, scope), {}, lag.NOTHING_LOST, scope
+        lag_samples.counts(came, merged, scope), {}, lag.NOTHING_LOST, scope
     )
     for row in lag.replication_lag(measured, known, scope):
         name, after_ms, to_ms = row["replica"], row["window_start_ms"], row["window_end_ms"]
