@@ -36,8 +36,8 @@ from bench.population import Held, Population, isr_request
 from quorum.protocol.apis import ApiKey
 from statemachine import commands
 from statemachine.decide import decide_at_once
-from statemachine.records.codec import encode
-from statemachine.replay import replay_decided
+from statemachine.records.isr_changes import encode_isr
+from statemachine.replay import replay_isr
 
 PARTITIONS: Final = 100_000
 CHANGES: Final = 5_000
@@ -69,11 +69,12 @@ class IsrChanges:
 
     def _carry_out(self, command: commands.AlterPartition) -> None:
         image = self._image
-        decision = decide_at_once(image, command, self._scheduler)
-        assert decision is not None, f"{command} is not decided at once"
-        for record in decision.records:
-            encode(record, LEVEL)
-        replay_decided(image, decision.records, image.end_offset, decision.decided)
+        decided = decide_at_once(image, command, self._scheduler)
+        assert decided is not None, f"{command} is not decided at once"
+        change, _ = decided
+        assert change is not None, f"{command} changes nothing"
+        encode_isr(change.topic.topic_id, change.number, change.isr.after, LEVEL)
+        replay_isr(image, change, image.end_offset)
         image.committed(image.end_offset)
 
     def _command(self, number: int) -> commands.AlterPartition:

@@ -48,6 +48,7 @@ from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
 from statemachine.image.snapshot import Loading, begin
 from statemachine.limits import MUTATION_WINDOW_NUM, MUTATION_WINDOW_SIZE_SECONDS
+from statemachine.partitions.isr import PlainIsrs
 from statemachine.reassignment.copies import CopyLookup, no_report
 from statemachine.reassignment.retention import has_too_much
 from statemachine.reassignment.scheduler.backlog import is_left
@@ -170,6 +171,7 @@ class QuorumController:
             refusal=lambda image: unsupported_reason(image.features),
         )
         self._scheduler = Scheduler(self.image)
+        self._plain_isrs = PlainIsrs()
         self._mutation_quotas = MutationQuotas(mutation_window_seconds)
         self.throttled_mutations = 0
         """Decisions that made a client wait for its quota of controller mutations."""
@@ -249,16 +251,16 @@ class QuorumController:
         None if it takes longer or there is no room: nothing was done. Only while no other command
         is under way.
         """
-        decision = decide_at_once(self.image, command, self._scheduler)
-        if decision is None:
+        decided = decide_at_once(self.image, command, self._scheduler, self._plain_isrs)
+        if decided is None:
             return None
-        if decision.records:
-            if not self._quorum.accepts(len(decision.records)):
+        change, answer = decided
+        if change is not None:
+            if not self._quorum.accepts(1):
                 return None
             level = self.image.level or self._metadata_version
-            values = [encode(each, level) for each in decision.records]
-            self._appender.append_at_once(self._quorum, decision.records, values, decision.decided)
-        return decision.answer
+            self._appender.append_at_once(self._quorum, change, level)
+        return answer
 
     def _carry_out(self, pending: PendingCommand) -> Slices[None]:
         """Decide, append and replay, and let the answer wait for its commit."""

@@ -30,6 +30,7 @@ from statemachine.commands import (
 )
 from statemachine.image.bulk_replay import replay_isrs, replay_values
 from statemachine.image.image import Image
+from statemachine.image.partition_table import IsrChange
 from statemachine.limits import (
     CREATED_PARTITIONS_MAX,
     DISTRUSTED_PARTITIONS_MAX,
@@ -37,7 +38,7 @@ from statemachine.limits import (
 )
 from statemachine.partitions.registration import PartitionRegistration as PartitionValue
 from statemachine.records.codec import encode
-from statemachine.records.isr_changes import IsrChanges, encode_isrs
+from statemachine.records.isr_changes import IsrChanges, encode_isr, encode_isrs
 from statemachine.records.kafka_records import (
     BeginTransaction,
     EndTransaction,
@@ -46,7 +47,7 @@ from statemachine.records.kafka_records import (
     RegisterBroker,
     RemoveTopic,
 )
-from statemachine.replay import replay_decided
+from statemachine.replay import replay_decided, replay_isr
 from statemachine.slices import Slices
 
 REPLAYED_US: Final = 6
@@ -231,20 +232,15 @@ class RecordAppender:
         if self._high_watermark > self._loader.end:
             self.committed(self._high_watermark)
 
-    def append_at_once(
-        self,
-        quorum: RaftClient,
-        records: Sequence[Record],
-        values: list[bytes],
-        decided: Mapping[int, PartitionValue],
-    ) -> None:
-        """Append a few records, `values` encoded, while no other append is under way."""
+    def append_at_once(self, quorum: RaftClient, change: IsrChange, level: int) -> None:
+        """Append the record of one ISR change while no other append is under way."""
         assert self._start is None, "another append is under way"
         self.last_ms = self._clock()
         image = self._loader.image
-        base = quorum.propose(values)
+        value = encode_isr(change.topic.topic_id, change.number, change.isr.after, level)
+        base = quorum.propose([value])
         assert base == image.end_offset, f"{base}, not {image.end_offset}"
-        replay_decided(image, records, base, decided)
+        replay_isr(image, change, base)
 
     def _replay(
         self, batch: Batch, offset: int, decided: Mapping[int, PartitionValue]

@@ -268,7 +268,7 @@ def allocate_producer_ids(
     pending: PendingDecision, command: AllocateProducerIds
 ) -> ProducerIdsAllocated:
     """Give the broker the next block of producer ids (KIP-730)."""
-    stale = stale_broker(pending, command.broker_id, command.broker_epoch)
+    stale = stale_broker(pending.image, command.broker_id, command.broker_epoch)
     if stale is not None:
         return ProducerIdsAllocated.from_refusal(stale)
     first = pending.image.next_producer_id

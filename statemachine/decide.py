@@ -15,6 +15,7 @@ from statemachine.brokers import directories, lifecycle
 from statemachine.commands import AdvanceMoves, AlterPartition, Answer, Command, Decision
 from statemachine.configs import alter_configs, quotas
 from statemachine.image.image import Image
+from statemachine.image.partition_table import IsrChange
 from statemachine.partitions import elect_leaders, isr
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment import idempotency, move_commands, retention, throttle
@@ -49,19 +50,20 @@ def decide(
 
 
 def decide_at_once(
-    image: Image, command: Command, scheduler: Scheduler | None = None
-) -> Decision | None:
+    image: Image,
+    command: Command,
+    scheduler: Scheduler | None = None,
+    known: isr.PlainIsrs | None = None,
+) -> tuple[IsrChange | None, Answer] | None:
     """Decide the most frequent command within microseconds; None if it may take longer.
 
-    This saves the overhead of slices and the search for steps that may follow.
+    This saves the overhead of slices and the search for steps that may follow. `known` keeps its
+    decided ISRs between commands.
     """
     if not isinstance(command, AlterPartition):
         return None
-    pending = PendingDecision(image, scheduler=scheduler)
-    answer = isr.alter_one(pending, command)
-    if answer is None:
-        return None
-    return Decision(pending.records, answer, decided=pending.decided)
+    known = isr.PlainIsrs() if known is None else known
+    return isr.alter_one(image, command, scheduler, known)
 
 
 def deciding(

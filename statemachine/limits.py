@@ -159,6 +159,9 @@ PRODUCER_ID_MAX: Final = 2**63 - 1
 PARTITIONS_REMEMBERED_MAX: Final = 1 << 13
 """Decoded rows in the cache of the partition tables: about 4 MB; a full cache is emptied."""
 
+PLAIN_ISRS_REMEMBERED_MAX: Final = 1 << 13
+"""Decided ISRs that a controller keeps: about 4 MB; when so many are kept, all are forgotten."""
+
 DIRECTORIES_NUMBERED_MAX: Final = 1 << 16
 """Log directories that rows can name, with two bytes each; partitions in others are not rows."""
 

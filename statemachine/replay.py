@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from msgspec.structs import replace
 
 from statemachine.image.image import Image, quota_holder
-from statemachine.image.partition_table import Topic
+from statemachine.image.partition_table import IsrChange, Topic
 from statemachine.limits import ACL_TEXTS_REMEMBERED_MAX, PARTITION_NUMBER_MAX
 from statemachine.partitions.registration import PartitionRegistration, created, departure, merged
 from statemachine.reassignment.move import NO_OWNER, begun, changed, owned_after
@@ -113,6 +113,13 @@ def replay_decided(
         if not is_taken_over:
             REPLAY[type(record)](image, record, offset)
         image.end_offset = offset = offset + 1
+
+
+def replay_isr(image: Image, change: IsrChange, offset: int) -> None:
+    """Replay the record at `offset` of an ISR change that was decided on this image."""
+    image.at(offset)
+    image.change_isr(change.topic, change.number, change.epoch, change.isr)
+    image.end_offset = offset + 1
 
 
 def _take_over(

@@ -46,7 +46,7 @@ def assign_replicas_to_dirs(
             message=f"metadata.version is {pending.level}, directories are assigned from"
             f" {LEVEL_DIRECTORIES} on",
         )
-    stale = stale_broker(pending, command.broker_id, command.broker_epoch)
+    stale = stale_broker(pending.image, command.broker_id, command.broker_epoch)
     if stale is not None:
         return ReplicasAssigned.from_refusal(stale)
     replicas = []

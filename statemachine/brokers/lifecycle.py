@@ -161,7 +161,7 @@ def _feature_refusal(image: Image, command: RegisterBroker) -> Refusal | None:
 
 def heartbeat(pending: PendingDecision, command: BrokerHeartbeat) -> Slices[HeartbeatAnswered]:
     """Answer a heartbeat: unfence, fence or stop the broker if it wants that and may."""
-    stale = stale_broker(pending, command.broker_id, command.broker_epoch)
+    stale = stale_broker(pending.image, command.broker_id, command.broker_epoch)
     if stale is not None:
         return HeartbeatAnswered.from_refusal(stale)
     broker = pending.image.brokers[command.broker_id]

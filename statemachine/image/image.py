@@ -13,7 +13,7 @@ from uuid import UUID
 from statemachine.image.committed_table import CommittedTable
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.partition_index import PartitionIndex
-from statemachine.image.partition_table import NO_KEY, ONCE, SharedState, Topic
+from statemachine.image.partition_table import NO_KEY, ONCE, RowIsr, SharedState, Topic
 from statemachine.image.read_view import TABLES, ReadView
 from statemachine.image.undo_log import Transaction, UndoLog
 from statemachine.partitions.registration import PartitionRegistration
@@ -48,6 +48,7 @@ _LOADED: Final = (
     "end_offset",
     "index",
     "owners",
+    "tables_state",
     "topic_ids",
     "transaction",
 )
@@ -107,6 +108,8 @@ class Image:
         self.transaction: Transaction | None = None
         self.index = PartitionIndex()
         self.common = SharedState()
+        self.tables_state = object()
+        """Another object after each change of a table, for what is derived from the tables."""
         self._undo_log: UndoLog | None = None
         self._keeps_undo = False
         self._is_rewinding = False
@@ -279,6 +282,7 @@ class Image:
     def put(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         """Set an entry of one of the image's tables; None removes it."""
         before = table.get(key)
+        self.tables_state = object()
         if self._read_view is not None and (view := self._read_view.table(table)) is not None:
             view.keep(key, before)
         if value is None:
@@ -338,6 +342,19 @@ class Image:
         for number in range(first, len(topic.partitions)):
             self.at(offset + number - first)
             self._overwrote(topic, number, None)
+
+    def change_isr(self, topic: Topic, number: int, epoch: int, isr: RowIsr) -> None:
+        """Set the partition epoch and the ISR of a row, which has room for both."""
+        before, after, places = isr
+        if self._read_view is not None:
+            self._read_view.partitions.keep_rows(topic, (number,))
+        if self._undo_log is not None:
+            row = topic.partitions.row(number)
+            self._undo_log.note(Image._set_row, topic, number, row)
+        topic.partitions.change_isr(number, epoch, places)
+        self.index.change_isr(topic.keys[number], before, after)
+        if self._delta is not None:
+            self._delta.partitions[(topic.topic_id, number)] = None
 
     def change_isrs(
         self, topic: Topic, changes: IsrsOfTopic, offset: int, counts: Iterable[int] = ONCE

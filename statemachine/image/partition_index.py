@@ -145,6 +145,10 @@ class PartitionIndex:
             key = topic.keys[number] = self.give_key(topic, number)
             self.update(key, None, partition)
 
+    def change_isr(self, key: int, before: Replicas, after: Replicas) -> None:
+        """Update the bitmaps after a change of the ISR of one partition."""
+        _move(self.isr_of, key, before, after)
+
     def change_isrs(self, keys: list[int], before: Replicas, after: Replicas) -> None:
         """Update the bitmaps after the same change of ISR of all these partitions."""
         many = BitMap(keys)

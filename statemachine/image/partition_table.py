@@ -50,6 +50,15 @@ class UpdatedRows(NamedTuple):
     numbers: list[int]
 
 
+class RowIsr(NamedTuple):
+    """The ISR of a row before and after a change."""
+
+    before: Replicas
+    after: Replicas
+    places: bytes
+    """The positions of the members of `after` among the replicas."""
+
+
 class SharedState:
     """State that the tables of all topics of an image share."""
 
@@ -201,6 +210,23 @@ class PartitionTable:
             return None
         unpack_from, rows, size = self._form.split.unpack_from, self._rows, self._form.size
         return [unpack_from(rows, number * size) for number in numbers]
+
+    def split(self, number: int) -> Split | None:
+        """Like `splits`, for one partition."""
+        if not 0 <= number < self._count:
+            return None
+        form = self._form
+        return form.split.unpack_from(self._rows, number * form.size)
+
+    def places(self, replicas: Replicas, isr: Replicas) -> bytes | None:
+        """Return the places of the ISR as a row has them, or None if they do not fit."""
+        return self._form.places(replicas, isr)
+
+    def change_isr(self, number: int, epoch: int, places: bytes) -> None:
+        """Set the partition epoch and the ISR of a row, which has room for both."""
+        form = self._form
+        form.isr.pack_into(self._rows, form.isr_at(number * form.size), epoch, places)
+        self._decoded.pop(number, None)
 
     def change_isrs(
         self, numbers: Sequence[int], isrs: Sequence[Replicas], counts: Iterable[int] = ONCE
@@ -364,6 +390,17 @@ class PartitionTable:
     def _widen(self, form: RowFormat) -> None:
         self._rows = widened(self._rows, self._count, self._form, form)
         self._form = form
+
+
+class IsrChange:
+    """A decided change of the ISR of one row, to be appended and replayed at once."""
+
+    def __init__(self, topic: "Topic", number: int, epoch: int, isr: RowIsr) -> None:
+        self.topic: Final = topic
+        self.number: Final = number
+        self.epoch: Final = epoch
+        """The partition epoch after it."""
+        self.isr: Final = isr
 
 
 class Topic:

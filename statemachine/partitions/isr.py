@@ -5,18 +5,21 @@ of its partition; the other partitions of the request go on.
 
 Brokers propose ISRs by the thousand when a broker goes or comes. If every proposal of a request is
 plain (its epochs are current, its ISR is valid and nothing else follows from it), the request is
-decided on the packed rows of the partition table: once for all partitions in the same state.
+decided on the packed rows of the partition table. A decision for one partition holds for all in the
+same state (`PlainIsrs`), in later requests too, until anything but a partition changes.
 """
 
 from itertools import groupby
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from statemachine.commands import AlterPartition, IsrProposal, PartitionAltered, PartitionsAltered
 from statemachine.errors import Error, Refusal
-from statemachine.image.partition_table import Topic
+from statemachine.image.image import Image
+from statemachine.image.partition_table import IsrChange, RowIsr, Topic
+from statemachine.limits import PLAIN_ISRS_REMEMBERED_MAX
 from statemachine.partitions.change_builder import (
     ChangeMemo,
     change_partition,
@@ -25,8 +28,10 @@ from statemachine.partitions.change_builder import (
 )
 from statemachine.partitions.registration import PartitionRegistration, directory_of
 from statemachine.pending_decision import PendingDecision
+from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.records import kafka_records
 from statemachine.records.isr_changes import IsrChanges, IsrsOfTopic
+from statemachine.records.row_codec import EPOCH_MAX, Split
 from statemachine.slices import Slices
 from statemachine.vocabulary import NO_EPOCH, RECOVERED, RECOVERING, BrokerId, Replicas
 
@@ -39,14 +44,38 @@ _DECIDED_US: Final = 3
 
 _topic_id: Final = attrgetter("topic_id")
 
-_KnownIsrs = dict[tuple[bytes, bytes, int, int], tuple[Replicas, bool]]
-"""The new ISRs in one topic and whether they are changes, by the row and the proposal, both without
-epochs and partition numbers."""
+
+class PlainIsrs:
+    """Decided ISRs, by partition and proposal without their epochs.
+
+    They depend on the tables of the image too. Whoever decides keeps them from one request to the
+    next; the image does not have them, so that a decision changes nothing in it.
+    """
+
+    def __init__(self) -> None:
+        self._isrs: dict[tuple[Any, ...], RowIsr] = {}
+        self._tables_state: object = None
+
+    def __len__(self) -> int:
+        return len(self._isrs)
+
+    def find(self, image: Image, key: tuple[Any, ...]) -> RowIsr | None:
+        """Return the decided ISR, or None; forget all if a table has changed."""
+        if self._tables_state is not image.tables_state:
+            self._tables_state = image.tables_state
+            self._isrs.clear()
+        return self._isrs.get(key)
+
+    def keep(self, key: tuple[Any, ...], isr: RowIsr) -> None:
+        """Keep what has just been decided for a key that was not found."""
+        if len(self._isrs) >= PLAIN_ISRS_REMEMBERED_MAX:
+            self._isrs.clear()
+        self._isrs[key] = isr
 
 
 def alter_partition(pending: PendingDecision, command: AlterPartition) -> Slices[PartitionsAltered]:
     """Change the ISRs that the sender leads, each on its own."""
-    stale = stale_broker(pending, command.broker_id, command.broker_epoch)
+    stale = stale_broker(pending.image, command.broker_id, command.broker_epoch)
     if stale is not None:
         return PartitionsAltered.from_refusal(stale)
     plain = yield from _altered_rows(pending, command)
@@ -64,34 +93,41 @@ def alter_partition(pending: PendingDecision, command: AlterPartition) -> Slices
     return PartitionsAltered(partitions=tuple(partitions))
 
 
-def alter_one(pending: PendingDecision, command: AlterPartition) -> PartitionsAltered | None:
-    """Decide the most frequent request at once: one plain proposal.
+def alter_one(
+    image: Image, command: AlterPartition, scheduler: Scheduler | None, known: PlainIsrs
+) -> tuple[IsrChange | None, PartitionsAltered] | None:
+    """Decide the most frequent request at once, one plain proposal: the change and the answer.
 
-    Return None, and record nothing, if the proposal is not plain or other changes may follow.
+    Return None if the proposal is not plain or other changes may follow.
     """
-    image = pending.image
     # Any change of a partition may let a waiting partition begin its step.
-    if len(command.proposals) != 1 or image.index.waiting or pending.scheduler.has_queue:
+    may_follow = image.index.waiting or (scheduler is not None and scheduler.has_queue)
+    if len(command.proposals) != 1 or may_follow:
         return None
-    (proposal,) = command.proposals
-    topic = image.topics.get(proposal.topic_id)
-    partition = None if topic is None else topic.partition(proposal.partition)
-    if topic is None or partition is None:
+    proposal = command.proposals[0]
+    number, topic = proposal.partition, image.topics.get(proposal.topic_id)
+    split = None if topic is None else topic.partitions.split(number)
+    if topic is None or split is None:
         return None
-    if stale_broker(pending, command.broker_id, command.broker_epoch) is not None:
+    if stale_broker(image, command.broker_id, command.broker_epoch) is not None:
         return None
-    after = _plain(pending, topic, partition, command.broker_id, proposal)
-    if after is None:
+    isr = _plain_isr(image, topic, command.broker_id, proposal, split, known)
+    if isr is None:
         return None
-    record_isr(pending, topic, proposal.partition, partition, after)
-    return PartitionsAltered(partitions=(_accepted(proposal, after),))
+    before, after, _ = isr
+    epoch, change = split[2], None
+    if after is not before:
+        if epoch == EPOCH_MAX:
+            return None
+        epoch += 1
+        change = IsrChange(topic, number, epoch, isr)
+    answer = _altered_row(topic, command.broker_id, proposal, epoch, after)
+    return change, PartitionsAltered(partitions=(answer,))
 
 
-def stale_broker(
-    pending: PendingDecision, broker_id: BrokerId, broker_epoch: int
-) -> Refusal | None:
+def stale_broker(image: Image, broker_id: BrokerId, broker_epoch: int) -> Refusal | None:
     """Return the reason to reject a request as stale, or None."""
-    broker = pending.image.brokers.get(broker_id)
+    broker = image.brokers.get(broker_id)
     if broker is None:
         return Refusal(Error.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered")
     if broker.broker_epoch != broker_epoch:
@@ -160,7 +196,7 @@ def _altered_rows(
         return None
     altered: list[PartitionAltered] = []
     changes: list[IsrsOfTopic] = []
-    met = set[Topic]()
+    met, known = set[Topic](), PlainIsrs()
     for topic_id, group in groupby(command.proposals, _topic_id):
         topic, proposals = image.topics.get(topic_id), list(group)
         if topic is None or topic in met:
@@ -168,10 +204,9 @@ def _altered_rows(
         if len({each.partition for each in proposals}) < len(proposals):
             return None
         met.add(topic)
-        known: _KnownIsrs = {}
         for at in range(0, len(proposals), _AT_ONCE):
             some = proposals[at : at + _AT_ONCE]
-            changed = _alter_rows(pending, topic, command.broker_id, some, known, altered)
+            changed = _alter_rows(image, topic, command.broker_id, some, known, altered)
             if changed is None:
                 return None
             if changed.numbers:
@@ -183,11 +218,11 @@ def _altered_rows(
 
 
 def _alter_rows(
-    pending: PendingDecision,
+    image: Image,
     topic: Topic,
     leader: BrokerId,
     proposals: list[IsrProposal],
-    known: _KnownIsrs,
+    known: PlainIsrs,
     altered: list[PartitionAltered],
 ) -> IsrsOfTopic | None:
     """Add the answers to `altered`; return the changes, or None if a proposal is not plain."""
@@ -196,42 +231,65 @@ def _alter_rows(
         return None
     numbers: list[int] = []
     isrs: list[Replicas] = []
-    for proposal, (head, leader_epoch, epoch, tail) in zip(proposals, splits, strict=True):
-        if proposal.partition_epoch != epoch or proposal.leader_epoch != leader_epoch:
+    for proposal, split in zip(proposals, splits, strict=True):
+        isr = _plain_isr(image, topic, leader, proposal, split, known)
+        if isr is None:
             return None
-        # By identity: repeated ISRs of a request are one object, and members are slow to hash.
-        key = head, tail, id(proposal.isr), proposal.recovery
-        found = known.get(key) or _plain_isr(pending, topic, leader, proposal)
-        if found is None:
-            return None
-        isr, is_changed = known[key] = found
-        if is_changed:
+        before, after, _ = isr
+        epoch = split[2]
+        if after is not before:
             epoch += 1
             numbers.append(proposal.partition)
-            isrs.append(isr)
-        altered.append(
-            PartitionAltered(
-                topic_id=topic.topic_id,
-                partition=proposal.partition,
-                leader=leader,
-                leader_epoch=leader_epoch,
-                isr=isr,
-                partition_epoch=epoch,
-            )
-        )
+            isrs.append(after)
+        altered.append(_altered_row(topic, leader, proposal, epoch, after))
     return IsrsOfTopic(topic.topic_id, numbers, isrs)
 
 
 def _plain_isr(
-    pending: PendingDecision, topic: Topic, sender: BrokerId, proposal: IsrProposal
-) -> tuple[Replicas, bool] | None:
-    """Return the ISR after a plain proposal and whether it is a change; None if it is not plain."""
-    row = topic.partitions.row(proposal.partition)
+    image: Image,
+    topic: Topic,
+    sender: BrokerId,
+    proposal: IsrProposal,
+    split: Split,
+    known: PlainIsrs,
+) -> RowIsr | None:
+    """Return the ISR after a plain proposal for the row `split`; None if it is not plain.
+
+    Without a change the ISR before and after are one object.
+    """
+    head, leader_epoch, epoch, tail = split
+    if proposal.partition_epoch != epoch or proposal.leader_epoch != leader_epoch:
+        return None
+    key = topic, sender, head, tail, proposal.isr, proposal.recovery
+    found = known.find(image, key)
+    if found is not None:
+        return found
+    table = topic.partitions
+    row = table.row(proposal.partition)
     if row is None:
         return None
-    partition = topic.partitions.decode_row(row)
-    after = _plain(pending, topic, partition, sender, proposal)
-    return None if after is None else (after.isr, after.isr != partition.isr)
+    partition = table.decode_row(row)
+    after = _plain(PendingDecision(image), topic, partition, sender, proposal)
+    places = None if after is None else table.places(partition.replicas, after.isr)
+    if after is None or places is None:
+        return None
+    found = RowIsr(partition.isr, after.isr, places)
+    known.keep(key, found)
+    return found
+
+
+def _altered_row(
+    topic: Topic, leader: BrokerId, proposal: IsrProposal, epoch: int, isr: Replicas
+) -> PartitionAltered:
+    """Return the answer for a row with this partition epoch and ISR."""
+    return PartitionAltered(
+        topic_id=topic.topic_id,
+        partition=proposal.partition,
+        leader=leader,
+        leader_epoch=proposal.leader_epoch,
+        isr=isr,
+        partition_epoch=epoch,
+    )
 
 
 def _plain(

@@ -4,13 +4,21 @@ Their records differ mainly in the partition number, so everything else is encod
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import repeat
 from operator import add, itemgetter
 from struct import Struct
 from typing import Any, Final, NamedTuple, overload
 from uuid import UUID
 
-from statemachine.records.codec import CHANGE_FRAMES, CHANGE_HEAD_BYTES, TOPIC_ID_BYTES, encode
+from statemachine.limits import CHANGES_REMEMBERED_MAX
+from statemachine.records.codec import (
+    CHANGE_FRAMES,
+    CHANGE_HEAD_BYTES,
+    TOPIC_ID_BYTES,
+    encode,
+    partition_version,
+)
 from statemachine.records.kafka_records import PartitionChange
 from statemachine.records.primitives import uuid_of
 from statemachine.records.shapes import ID_BYTES, from_wire
@@ -28,6 +36,7 @@ _frame = itemgetter(slice(_NUMBER_AT))
 _number = itemgetter(slice(_NUMBER_AT, _TOPIC_AT))
 _rest = itemgetter(slice(CHANGE_HEAD_BYTES, None))
 
+_ANY_TOPIC: Final = UUID(int=0)
 _FRAMES: Final = frozenset(CHANGE_FRAMES)
 _ISR_AT: Final = 4
 """The bytes between head and ISR: one tagged field, tag 0, its size, the ISR's length plus one."""
@@ -82,14 +91,22 @@ class IsrChanges(Sequence[PartitionChange]):
 def encode_isrs(changes: IsrsOfTopic, level: int) -> list[bytes]:
     """Return the values of the records of these changes, the same bytes as from `encode`."""
     topic_id, numbers, isrs = changes
-    written = {
-        isr: encode(PartitionChange(partition_id=0, topic_id=topic_id, isr=isr), level)
-        for isr in dict.fromkeys(isrs)
-    }
-    frame = _frame(written[isrs[0]])
-    rests = {isr: _rest(value) for isr, value in written.items()}
+    frame = CHANGE_FRAMES[partition_version(level)]
     heads = map(_HEAD.pack, repeat(frame), numbers, repeat(topic_id.bytes))
-    return list(map(add, heads, map(rests.__getitem__, isrs)))
+    return list(map(add, heads, map(_encoded, isrs, repeat(level))))
+
+
+def encode_isr(topic_id: UUID, number: int, isr: Replicas, level: int) -> bytes:
+    """Return the value of one such record."""
+    frame = CHANGE_FRAMES[partition_version(level)]
+    return _HEAD.pack(frame, number, topic_id.bytes) + _encoded(isr, level)
+
+
+@lru_cache(CHANGES_REMEMBERED_MAX)
+def _encoded(isr: Replicas, level: int) -> bytes:
+    """Return the bytes after the head of a record that sets this ISR."""
+    value = encode(PartitionChange(partition_id=0, topic_id=_ANY_TOPIC, isr=isr), level)
+    return value[CHANGE_HEAD_BYTES:]
 
 
 def decode_isrs(values: Sequence[bytes]) -> IsrsOfTopic | None:

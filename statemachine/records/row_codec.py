@@ -20,6 +20,9 @@ from statemachine.vocabulary import NO_LEADER, BrokerId, Directories, Replicas
 WIDTH_MAX: Final = 8
 """The most replicas that a row can hold."""
 
+EPOCH_MAX: Final = (1 << 31) - 1
+"""The highest epoch that a row has room for."""
+
 NO_PLACE: Final = 0xFF
 """Fills up the places of an ISR that lacks some of the replicas."""
 
