@@ -39,6 +39,10 @@ class ClusterEnvironment(Environment):
         self.brokers = [each for each in self.everyone if each not in self.voters]
         self.previous_epochs: dict[ReplicaId, int] = {}
         """The broker epoch of each broker that was stopped cleanly, until its next start."""
+        self.last_marks: dict[ReplicaId, int] = {}
+        """The broker epoch of the last clean stop of each broker."""
+        self.old_marks: dict[ReplicaId, int] = {}
+        """The epoch that the mark on an older copy of a broker's disk names at its next start."""
         self.rpc = Rpc(self, self.server_at)
         self.folders = PartitionFolders(self, self.history)
         self.history.model.on_step_cancelled = self.folders.step_cancelled

@@ -66,6 +66,7 @@ class DataLosses:
         self._simulation = simulation
         self._world = simulation.cluster
         self._rng = rng
+        self._marks = random.Random(f"{simulation.profile.seed}/marks")
 
     def strike(self) -> None:
         """Wait for a quiet moment, strike, and wait until the loss is known."""
@@ -93,6 +94,7 @@ class DataLosses:
         world.records.loses(int(victim))
         loses_all = may_lose_all and self._rng.randrange(3) > 0
         if not (loses_all and self._simulation.operator.lose_disk(victim)):
+            self._put_mark_back(victim)
             world.lose_what_is_not_synced(victim)
             world.note("a broker loses its unsynced data")
         else:
@@ -104,6 +106,14 @@ class DataLosses:
             return broker is None or broker.epoch != epoch
 
         return is_known
+
+    def _put_mark_back(self, victim: ReplicaId) -> None:
+        """In every other case the lost data include that the mark of its last clean stop was
+        removed, as on an older copy of its disk (KIP-966)."""
+        mark = self._world.last_marks.get(victim)
+        if mark is not None and self._marks.randrange(2):
+            self._world.old_marks[victim] = mark
+            self._world.note("a broker names an older clean stop")
 
     def _waits(self, is_reached: Callable[[], bool], ms_max: int) -> bool:
         timeline = self._world.timeline

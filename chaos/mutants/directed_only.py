@@ -102,6 +102,46 @@ UNSEEN: Final = (
             "restore it, and then the move must be cancelled; one of 3,000 seeds detected it"
         ),
     ),
+    Mutant(
+        name="a voter in a new directory inherits what its old one had acknowledged",
+        module="quorum.core.replica_progress",
+        old="voter.is_(each.replica))",
+        new="voter.id == each.replica.id)",
+        caught_by=(),
+        directed="tests/quorum/core/test_replica_progress.py::"
+        "test_a_voter_in_a_new_directory_has_acknowledged_nothing_that_its_old_one_had",
+        unseen=(
+            "the record that removes the old directory is committed before the new one is added, "
+            "and with it all that the old one had acknowledged: what is inherited commits nothing"
+        ),
+    ),
+    Mutant(
+        name="a voter that lost acknowledged records and needs a snapshot still counts with them",
+        module="quorum.core.replica_progress",
+        old="        if is_another or (log_end",
+        new="        if False and (log_end",
+        caught_by=(),
+        directed="tests/quorum/core/test_replica_progress.py::"
+        "test_what_a_disk_has_lost_does_not_count_although_a_snapshot_is_needed",
+        unseen=(
+            "the operator restores an older copy only where a majority of the others holds what it "
+            "lacks, so that these records are committed without it"
+        ),
+    ),
+    Mutant(
+        name="a follower joins the ISR without a record of the leader's epoch",
+        module="broker.partition.leader",
+        old=" and end >= self.epoch_start",
+        new="",
+        caught_by=(),
+        directed="tests/broker/partition/test_partition_leader.py::"
+        "test_a_follower_behind_the_start_of_the_leader_epoch_is_not_proposed",
+        unseen=(
+            "almost no seed does: only a follower that has caught up with this leader is proposed, "
+            "so the leader epoch must begin, and records come, between its last fetch and the "
+            "proposal; P26 would show it, and none of 36 seeds came to that"
+        ),
+    ),
     replace(
         STEP_WAITS,
         caught_by=(),

@@ -109,6 +109,16 @@ LOGS: Final = (
         directed="quorum_old_copy",
     ),
     Mutant(
+        name="a voter that lost acknowledged records is not reported if it needs a snapshot",
+        module="quorum.core.leader",
+        old="        _report_regression(state, progress, request)\n        goal",
+        new="        goal",
+        caught_by=("R12",),
+        directed="tests/quorum/core/test_quorum_node.py::test_a_voter_that_lost_acknowledged_"
+        "records_is_reported_before_it_is_sent_elsewhere",
+        seed=7,
+    ),
+    Mutant(
         name="observers receive uncommitted records",
         module="quorum.core.replica_progress",
         old="return Offset(0) if view.high_watermark is None else view.high_watermark",

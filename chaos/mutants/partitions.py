@@ -129,6 +129,15 @@ _DECISIONS: Final = (
         seed=2,
     ),
     Mutant(
+        name="the last known leader leads although an eligible replica is only away",
+        module="statemachine.partitions.leader_election",
+        old="    if not eligible and len(",
+        new="    if not partition.isr and len(",
+        caught_by=("P9",),
+        directed="moves_last_known",
+        seed=3,
+    ),
+    Mutant(
         name="a fenced broker joins the ISR",
         module="statemachine.partitions.isr",
         old="        elif broker.fenced:",
@@ -228,6 +237,25 @@ _DECISIONS: Final = (
         "        ),",
         caught_by=("P14",),
         directed="moves_redirect",
+        seed=7,
+    ),
+    Mutant(
+        name="the original replicas of a redirected move include those of its first target",
+        module="statemachine.reassignment.target",
+        old="        original=partition.base,\n",
+        new="        original=partition.replicas,\n",
+        caught_by=("P14",),
+        directed="tests/statemachine/reassignment/test_reassignment.py::"
+        "test_a_redirected_move_keeps_its_original_replicas",
+        seed=1,
+    ),
+    Mutant(
+        name="a broker that names any earlier epoch of itself counts as stopped cleanly",
+        module="statemachine.brokers.lifecycle",
+        old="command.previous_epoch != before.broker_epoch",
+        new="not 0 <= (command.previous_epoch or -1) <= before.broker_epoch",
+        caught_by=("P25",),
+        directed="tests/statemachine/partitions/test_elr.py::test_an_unclean_shutdown_ends_it",
         seed=7,
     ),
 )

@@ -104,7 +104,9 @@ def on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> 
         snapshot = None if reaches_back else state.log.newest_snapshot
         assert reaches_back or snapshot is not None, "nothing says what came before the log start"
         progress = leader.tracker.progress_of(request.replica)
-        progress.seen(_goal(state, leader, progress), now_ms)
+        _report_regression(state, progress, request)
+        goal = _goal(state, leader, progress)
+        progress.seen(request.replica, request.log_end.offset, goal, now_ms)
         response = FetchResponse(
             epoch=state.election.epoch,
             leader=state.me.id,
@@ -208,9 +210,7 @@ def refusal_of_fetch(state: State, request: FetchRequest | FetchSnapshotRequest)
 
 def _acknowledge(state: State, leader: Leader, request: FetchRequest, now_ms: int) -> None:
     progress = leader.tracker.progress_of(request.replica)
-    forgotten = durability_regression(progress, request)
-    if forgotten is not None:
-        state.effects.append(Warn(forgotten))
+    _report_regression(state, progress, request)
     goal = _goal(state, leader, progress)
     progress.fetched(request.replica, request.log_end.offset, goal, now_ms)
     leader.changes.on_fetch(request.replica, now_ms)
@@ -276,6 +276,12 @@ def _view(state: State, leader: Leader) -> LogBounds:
     log = state.log
     shown = state.shown_high_watermark(leader)
     return LogBounds(leader.epoch, state.me.id, log.start, log.end.offset, shown)
+
+
+def _report_regression(state: State, progress: ReplicaProgress, request: FetchRequest) -> None:
+    forgotten = durability_regression(progress, request)
+    if forgotten is not None:
+        state.effects.append(Warn(forgotten))
 
 
 def durability_regression(progress: ReplicaProgress, request: FetchRequest) -> str | None:

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from quorum.core.events import Asker
 from quorum.core.limits import FETCH_BYTES_MAX, Bounds
 from quorum.core.messages import FetchRequest, FetchResponse, Span
-from quorum.core.vocabulary import NO_REPLICA, Epoch, Offset, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA, Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Voter, VoterSet
 
 HIGH_WATERMARK_LINGER_MS: Final = 10
@@ -76,8 +76,18 @@ class ReplicaProgress:
         self.last_fetch_ms = now_ms
         self._goal_of_last_fetch = goal
 
-    def seen(self, goal: Offset, now_ms: int) -> None:
-        """Note a fetch that acknowledges nothing: diverging logs, or a part of a snapshot."""
+    def seen(self, replica: ReplicaKey, log_end: Offset | None, goal: Offset, now_ms: int) -> None:
+        """Note a fetch that acknowledges nothing: diverging logs, or a part of a snapshot.
+
+        Another directory, or a log that ends below what it has acknowledged, has lost that: it no
+        longer counts.
+        """
+        # Version 0 of FetchSnapshot names no directory.
+        is_another = replica.directory_id not in (self.replica.directory_id, NO_DIRECTORY)
+        if is_another:
+            self.replica = replica
+        if is_another or (log_end is not None and log_end < (self.log_end or 0)):
+            self.log_end = None
         self.last_fetch_ms = now_ms
         self._goal_of_last_fetch = goal
 

@@ -57,7 +57,8 @@ def on_fetch_snapshot(
     leader = state.role
     assert isinstance(leader, Leader)
     # The request acknowledges nothing, but shows that the replica is live and follows.
-    leader.tracker.progress_of(request.replica).seen(state.log.end.offset, now_ms)
+    progress = leader.tracker.progress_of(request.replica)
+    progress.seen(request.replica, None, state.log.end.offset, now_ms)
     left = found.size_bytes - request.position
     length = min(request.max_bytes, SNAPSHOT_CHUNK_BYTES_MAX, left)
     state.answer(asker, _answer(state, request, size_bytes=found.size_bytes, length=length))

@@ -7,6 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statemachine.records import kafka_records
 from statemachine.vocabulary import (
@@ -31,9 +32,14 @@ class Stage(Struct, frozen=True, gc=False):
     since_ms: int = 0
     """When that began; 0 if unknown."""
     base: Replicas = ()
-    """The replicas that a cancel restores, if the step under way was redirected; otherwise they
-    follow from the replicas and the adding replicas.
+    """The replicas that a cancel restores, if a redirect has left replicas of its old target;
+    otherwise they follow from the replicas and the adding replicas.
     """
+
+
+def with_base(stage: Stage, derived: Replicas, base: Replicas) -> Stage:
+    """Return the stage with this base, unless the same one is derived from the replicas."""
+    return replace(stage, base=() if base == derived else base)
 
 
 NO_STAGE: Final = Stage()

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from statemachine.partitions.registration import NO_STAGE, PartitionRegistration
+from statemachine.partitions.registration import NO_STAGE, PartitionRegistration, with_base
 from statemachine.reassignment.settings import CompletionRule
 from statemachine.vocabulary import Replicas
 
@@ -86,5 +86,9 @@ def completed(
         removing=(),
     )
     if shrunk.waits:
-        return replace(shrunk, stage=replace(partition.stage, since_ms=now_ms, base=()))
+        # What a redirect has left of an older target is no result of this step.
+        wanted = {*shrunk.original, *shrunk.target}
+        base = tuple([each for each in shrunk.replicas if each in wanted])
+        stage = replace(partition.stage, since_ms=now_ms)
+        return replace(shrunk, stage=with_base(stage, shrunk.replicas, base))
     return replace(shrunk, target=(), original=(), stage=NO_STAGE)

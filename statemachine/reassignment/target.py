@@ -16,7 +16,7 @@ from statemachine.errors import Error, Refusal, listed
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.change_builder import change_partition
 from statemachine.partitions.leader_election import Election
-from statemachine.partitions.registration import NO_STAGE, PartitionRegistration, Stage
+from statemachine.partitions.registration import NO_STAGE, PartitionRegistration, Stage, with_base
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment.settings import limits
 from statemachine.vocabulary import BrokerId, MoveId, Replicas
@@ -79,7 +79,7 @@ def attached(
         removing=removing,
         target=target,
         original=before,
-        stage=replace(stage, step=1, base=before) if adding else stage,
+        stage=replace(stage, step=1, base=before) if adding else with_base(stage, kept, before),
     )
 
 
@@ -102,9 +102,7 @@ def grown(
         original=partition.base,
         stage=stage,
     )
-    if not partition.adding or after.base == partition.base:
-        return after
-    return replace(after, stage=replace(stage, base=partition.base))
+    return replace(after, stage=with_base(stage, after.base, partition.base))
 
 
 def reverted(partition: PartitionRegistration) -> PartitionRegistration:

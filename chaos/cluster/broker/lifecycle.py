@@ -99,7 +99,7 @@ class BrokerLifecycle:
         self._replicas = replicas
         self._assignments = assignments
         self._session_timeout_ms = settings.session_timeout_ms
-        self._incarnation_id = UUID(int=process.rng.getrandbits(128), version=4)
+        self.incarnation_id = UUID(int=process.rng.getrandbits(128), version=4)
         self._backoff_ms = CONTROLLER_BACKOFF_MS
         self._round = 0
         self._is_stopping = False
@@ -152,7 +152,7 @@ class BrokerLifecycle:
             broker_id=process.broker_id,
             cluster_id=cluster_id,
             our_cluster_id="",
-            incarnation_id=self._incarnation_id,
+            incarnation_id=self.incarnation_id,
             endpoints=(
                 kafka_records.Endpoint(
                     name="PLAINTEXT", host="localhost", port=process.broker_id, security_protocol=0

@@ -64,12 +64,14 @@ class BrokerProcess(BrokerNode):
         self.metadata.read_from(self.replica)
         self.replicas = ReplicaManager(self)
         self.assignments = DirectoryAssignments(self, self.replicas)
+        stopped_at = world.previous_epochs.pop(self.id, NO_EPOCH)
         self.lifecycle = BrokerLifecycle(
             self,
             self.replicas,
             self.assignments,
-            previous_epoch=world.previous_epochs.pop(self.id, NO_EPOCH),
+            previous_epoch=world.old_marks.pop(self.id, stopped_at),
         )
+        world.history.model.starts(self.lifecycle.incarnation_id.hex, stopped_at)
         self.fetch_handler = FetchHandler(self, self.replicas)
         self.fetcher = Fetcher(self, self.replicas)
         self._proposals = ProposalQueue()
@@ -111,6 +113,7 @@ class BrokerProcess(BrokerNode):
         self.replicas.close()
         if self.broker_epoch is not None:
             self.world.previous_epochs[self.id] = self.broker_epoch
+            self.world.last_marks[self.id] = self.broker_epoch
 
     # --- the metadata ------------------------------------------------------------------------
 
@@ -178,6 +181,7 @@ class BrokerProcess(BrokerNode):
             members = dict(zip(proposal.isr, proposal.broker_epochs, strict=True))
             part = (partition.key.topic_id.hex, partition.key.number)
             self.world.history.model.propose(part, proposal.partition_epoch, members)
+            self.world.records.proposed(self.broker_id, partition, proposal)
         self.ask_controller(
             controller_apis.command(_command(self.broker_id, self.broker_epoch, batch)),
             partial(self._on_altered, batch),

@@ -1,4 +1,4 @@
-"""P1 to P17: invariants of metadata records and of the requests of clients and leaders.
+"""P1 to P17 and P25: invariants of metadata records and of the requests of clients and leaders.
 
 `chaos.cluster.invariants.partition_rules` checks each change of a partition as it comes. What a
 decision must bring about is checked at the end of its batch. `StepPlans` computes the steps of a
@@ -40,6 +40,13 @@ class MetadataInvariants(Model):
         self._epoch = -1
         self._asked: set[tuple[str, int, Ids]] = set()
         self._proposed: dict[tuple[Key, int], list[Mapping[int, int]]] = {}
+        self._stopped_at: dict[str, int] = {}
+        """The epoch whose clean stop preceded an incarnation; -1 after another end."""
+        self._elects_uncleanly = False
+        self._distrusted: list[int] = []
+        """Brokers that this batch registers after an unclean stop."""
+        self._passed_over: list[tuple[Key, set[int]]] = []
+        """Eligible replicas that this batch has passed over, and that it has not registered yet."""
 
     def ask(self, topic: str, number: int, replicas: Ids) -> None:
         """A client asks for these replicas."""
@@ -53,6 +60,15 @@ class MetadataInvariants(Model):
         """A leader proposes this ISR, with broker epochs, on top of a partition epoch."""
         self._proposed.setdefault((key, partition_epoch), []).append(members)
 
+    def ask_unclean_election(self) -> None:
+        """An operator asks for unclean elections; the next batch may have their results."""
+        self._elects_uncleanly = True
+
+    def starts(self, incarnation: str, stopped_at: int) -> None:
+        """An incarnation starts; the one of epoch `stopped_at` has stopped cleanly before, or none
+        has (-1)."""
+        self._stopped_at[incarnation] = stopped_at
+
     def take(self, batch: Collection[ParsedRecord], refused: Collection[Key] = ()) -> None:
         """Check the records of one batch; it must not change the `refused` partitions."""
         for fact in batch if refused else ():
@@ -60,8 +76,16 @@ class MetadataInvariants(Model):
             if key in refused:
                 raise Violation("P17", f"{key} was refused, but {fact} is in the log")
         self.fold(batch)
-        for key, part in self.parts.items() if self.is_whole else ():
+        if not self.is_whole:
+            return
+        for key, part in self.parts.items():
             self._settle(key, part)
+        for key, replicas in self._passed_over:
+            require(
+                (key, self.parts.get(key)),
+                [("P9", not replicas, f"the last known leader leads, but {replicas} are eligible")],
+            )
+        self._elects_uncleanly, self._distrusted, self._passed_over = False, [], []
 
     # --- the context of the rules ------------------------------------------------------------
 
@@ -69,6 +93,15 @@ class MetadataInvariants(Model):
         """True if a replica outside the ISR may be elected."""
         value = self.setting(self.topics[key[0]], "unclean.leader.election.enable", "false")
         return value == "true"
+
+    def may_elect_uncleanly(self, key: Key) -> bool:
+        """See `Cluster`."""
+        return self._elects_uncleanly or self.allows_unclean(key)
+
+    def is_passed_over(self, key: Key, eligible: Ids) -> bool:
+        """See `Cluster`; not before the end of the batch."""
+        self._passed_over.append((key, {*eligible}))
+        return False
 
     def min_isr(self, key: Key, replicas: Ids) -> int:
         """The effective min ISR of a partition with these replicas."""
@@ -151,6 +184,11 @@ class MetadataInvariants(Model):
         else:
             rises = after.epoch == fact.offset > self._epoch
             rules = [("P11", rises, "an epoch is the offset of its record, and rises")]
+            stopped_at = self._stopped_at.get(after.incarnation)
+            if before is not None and stopped_at not in (None, before.epoch):
+                self._distrusted.append(fact.fields["broker_id"])
+            for _, replicas in self._passed_over:
+                replicas.discard(fact.fields["broker_id"])
         require(fact, rules)
         self._epoch = max(self._epoch, after.epoch)
 
@@ -159,6 +197,8 @@ class MetadataInvariants(Model):
         is_over = self.is_complete(key, part, part.isr) or self.has_grown(part, part.isr)
         late = part.steps and is_over
         led = part.leader == NOBODY or all(map(self.live, part.isr))
+        # Without the feature the last member of the ISR stays there.
+        trusted = {*part.elr, *(part.isr if self.has_elr else ())}
         rules = [
             (
                 "P5" if part.adding else "P7",
@@ -170,6 +210,11 @@ class MetadataInvariants(Model):
                 "P12",
                 part.leader != NOBODY or len(part.isr) <= 1,
                 "without a leader, at most one member stays in the ISR",
+            ),
+            (
+                "P25",
+                not trusted.intersection(self._distrusted),
+                "a broker that did not stop cleanly is not eligible when it registers",
             ),
         ]
         require((key, part), rules)

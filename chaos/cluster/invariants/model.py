@@ -73,9 +73,14 @@ class Part(NamedTuple):
         """True if no step follows the one under way."""
         return set(self.aimed) == set(self.final)
 
+    @property
+    def reverted(self) -> Ids:
+        """The replicas to which a cancel leads: all but the added ones, in the old order."""
+        return self.base or without(self.replicas, self.adding)
+
     def went_back_to(self, replicas: Ids) -> bool:
-        """True if a cancel leads to these: all but the added ones, in the old order."""
-        return replicas == (self.base or without(self.replicas, self.adding))
+        """True if a cancel leads to these."""
+        return replicas == self.reverted
 
 
 def created(fields: Mapping[str | int, Any]) -> Part:
@@ -117,6 +122,8 @@ class Model:
         self.topics: dict[str, str] = {}
         self.parts: dict[Key, Part] = {}
         self.settings: dict[tuple[int, str, str], str] = {}
+        self.has_elr = False
+        """True if eligible leader replicas (KIP-966) are in force."""
         self._open: list[ParsedRecord] | None = None
 
     @property
@@ -198,6 +205,10 @@ class Model:
             if is_meant and (part.elr or part.last_known_elr):
                 self.parts[key] = changed(part, {"elr": (), "last_known_elr": ()})
 
+    def _level(self, fact: ParsedRecord) -> None:
+        if fact.fields["name"] == "eligible.leader.replicas.version":
+            self.has_elr = fact.fields["level"] > 0
+
     def _unregister(self, fact: ParsedRecord) -> None:
         del self.brokers[fact.fields["broker_id"]]
 
@@ -226,6 +237,7 @@ _FOLDED: Final[dict[str, Callable[[Model, ParsedRecord], None]]] = {
     "RemoveTopic": Model._remove,
     "Config": Model._set,
     "ClearElr": Model._clear,
+    "FeatureLevel": Model._level,
     "RegisterBroker": Model._register,
     "UnregisterBroker": Model._unregister,
     **dict.fromkeys(("FenceBroker", "UnfenceBroker", "BrokerRegistrationChange"), Model._fence),

@@ -1,4 +1,4 @@
-"""P18 to P21: records of partitions and folders on the disks of brokers.
+"""P18 to P21 and P26: records of partitions and folders on the disks of brokers.
 
 Logs are read from their files by the checkers' own parser. Every in-sync replica has written what
 is committed; nothing of it is synced, as the product promises, and so simulated broker disks lose
@@ -10,6 +10,7 @@ from typing import Final
 from uuid import UUID
 
 from broker.partition.assignment import PartitionKey
+from broker.partition.leader import IsrProposal
 from broker.partition.partition import Partition
 from chaos.cluster.broker.partition_disk import folder_of, held_on
 from chaos.cluster.invariants.history import ClusterHistory
@@ -59,7 +60,7 @@ def end_on(disk: VirtualDisk, key: PartitionKey) -> int:
 
 
 class PartitionRecords:
-    """P18 to P20: acknowledged, committed and consumed records of one run."""
+    """P18 to P20 and P26: acknowledged, committed and consumed records of one run."""
 
     def __init__(self, world: Environment, history: ClusterHistory) -> None:
         self._world = world
@@ -106,6 +107,26 @@ class PartitionRecords:
                     "P19",
                     f"{partition} is committed up to {end}, in-sync replica {member} ends at {has}",
                 )
+
+    def proposed(self, leader: int, partition: Partition, proposal: IsrProposal) -> None:
+        """P26: a leader proposes an ISR; who joins has the leader's log up to its leader epoch."""
+        key = partition.key
+        part = self._history.model.parts.get((key.topic_id.hex, key.number))
+        made_for = (leader, proposal.leader_epoch, proposal.partition_epoch)
+        if part is None or (part.leader, part.leader_epoch, part.partition_epoch) != made_for:
+            return
+        stored = log_on(self._disk(leader), key)
+        opened = (each.base for each in stored if each.epoch == part.leader_epoch)
+        start = next(opened, stored[-1].end if stored else 0)
+        for member, epoch in zip(proposal.isr, proposal.broker_epochs, strict=True):
+            broker = self._history.model.brokers.get(member)
+            is_itself = broker is not None and broker.epoch == epoch
+            if member in part.isr or member in self._lost or not is_itself:
+                continue
+            has = end_on(self._disk(member), key)
+            if has < start:
+                text = f"{member} is to join the ISR of {key} at {has}, epoch {part.leader_epoch}"
+                raise Violation("P26", f"{text} begins at {start}")
 
     def loses(self, broker_id: int) -> None:
         """Note that a broker's disk is about to lose data that other in-sync replicas have."""

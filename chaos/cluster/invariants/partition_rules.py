@@ -63,6 +63,17 @@ class Cluster(Protocol):
         """True if a replica outside the ISR may be elected."""
         ...
 
+    def may_elect_uncleanly(self, key: Key) -> bool:
+        """True if the topic allows that, or an operator asks for it."""
+        ...
+
+    def is_passed_over(self, key: Key, eligible: Ids) -> bool:
+        """True if the last known leader is elected although these may lead.
+
+        They may not if they register anew in the same decision, which is checked at its end.
+        """
+        ...
+
 
 def require(what: object, rules: Sequence[Rule]) -> None:
     """Raise `Violation` for the first rule that is broken."""
@@ -283,8 +294,24 @@ def _of_the_isr(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     is_chosen = before.leader != after.leader and not is_over
     elected = alone and (not led or is_chosen or bool(after.recovery) or set(came) <= {*before.elr})
     known = cluster.was_proposed(key, before.partition_epoch, came)
+    is_new = after.leader not in (NOBODY, before.leader)
+    outside = is_new and alone and bool(set(came) - {*before.elr}) and not known
+    eligible = _in((*before.isr, *before.elr), after.replicas)
+    unclean = cluster.may_elect_uncleanly(key)
+    is_last_known = before.last_known_elr == (after.leader,)
     return [
         ("P9", not came or let_in or alone, "only the leader adds members to the ISR"),
+        ("P9", not outside or after.recovery != 0, "a leader from outside ISR and ELR recovers"),
+        (
+            "P9",
+            not outside or is_last_known or unclean,
+            "a leader comes from the ISR, from the ELR, or was the last one known",
+        ),
+        (
+            "P9",
+            not outside or unclean or not eligible or not cluster.is_passed_over(key, eligible),
+            "the last known leader leads only if no replica is eligible",
+        ),
         ("P10", all(map(cluster.live, came)), "a replica that joins the ISR is alive"),
         ("P10", not came or elected or known, "the leader proposed this incarnation"),
     ]
@@ -296,6 +323,7 @@ def _of_requests(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     is_explained = change.completes or change.keeps or change.reverts or wanted
     is_led = before.leader == NOBODY or after.leader != NOBODY
     is_new = bool(after.target) and after.target != before.target
+    original = before.reverted if is_new else before.original
     begins = bool(change.grown or without(after.removing, before.removing))
     given_up = without(before.adding, before.needed) if is_new else ()
     whole = set(without(after.replicas, after.removing)) == set(after.target)
@@ -304,6 +332,12 @@ def _of_requests(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     sets_out = bool(after.target) and (is_new or begins)
     return [
         ("P13", not change.ends or is_explained, "a move that ends is complete or reverted"),
+        (
+            "P14",
+            not (change.reverts and before.original)
+            or set(after.replicas) <= {*before.original, *before.target},
+            "a cancel leaves no replica that only an older target had",
+        ),
         ("P13", not change.reverts or is_led, "a cancelled step keeps a leader"),
         (
             "P17",
@@ -326,6 +360,18 @@ def _of_requests(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
             not sets_out or cluster.goes_in_steps or set(after.replicas) <= aims,
             "no replica of an old target stays",
         ),
+        (
+            "P14",
+            not after.target or after.original == original,
+            "the original replicas are those to which a cancel led before the new target",
+        ),
+        (
+            "P13",
+            change.ends
+            or not (_is_in_step(before) and _is_in_step(after))
+            or after.reverted == before.reverted,
+            "a step that is redirected goes back to what it went back to before",
+        ),
         ("P15", not begins or cluster.has_room, "no step begins beyond the limits"),
         (
             "P15",
@@ -338,6 +384,10 @@ def _of_requests(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
             "a step without limits does everything",
         ),
     ]
+
+
+def _is_in_step(part: Part) -> bool:
+    return bool(part.adding or part.removing or part.base)
 
 
 def _in(order: Ids, members: Ids) -> Ids:

@@ -124,7 +124,7 @@ def _begun(partition: PartitionRegistration, found: Step, now_ms: int) -> Partit
         replicas=partition.replicas + found.adding,
         adding=found.adding,
         removing=found.removing,
-        stage=Stage(before.move, before.step + 1, now_ms),
+        stage=Stage(before.move, before.step + 1, now_ms, before.base),
     )
 
 

@@ -56,6 +56,14 @@ class Decided(World):
                 members = {each.broker_id: each.broker_epoch for each in one.isr}
                 key = (one.topic_id.hex, one.partition)
                 self.model.propose(key, one.partition_epoch, members)
+        if isinstance(command, commands.RegisterBroker):
+            stopped_at = -1 if command.previous_epoch is None else command.previous_epoch
+            self.model.starts(command.incarnation_id.hex, stopped_at)
+        if (
+            isinstance(command, commands.ElectLeaders)
+            and command.election is commands.ElectionType.UNCLEAN
+        ):
+            self.model.ask_unclean_election()
         base, ids = self.image.end_offset, dict(self.image.topic_ids)
         decision = decide(self.image, command)
         values = [encode(record, self.image.level) for record in decision.records]
@@ -167,6 +175,9 @@ def a_registration(rng: random.Random, world: World) -> commands.Command:
     """The same incarnation or another one, after a clean end or not."""
     broker_id = rng.randrange(1, BROKERS + 1)
     before = world.image.brokers.get(broker_id)
+    epoch = 0 if before is None else before.broker_epoch
+    if world.image.end_offset % STALE_EACH == 0:
+        epoch -= 1
     return commands.RegisterBroker(
         broker_id=broker_id,
         cluster_id=CLUSTER_ID,
@@ -176,7 +187,7 @@ def a_registration(rng: random.Random, world: World) -> commands.Command:
         features=FEATURES,
         rack=rng.choice((None, "x")),
         log_dirs=(directory(broker_id),),
-        previous_epoch=rng.choice((None, before.broker_epoch if before else 0)),
+        previous_epoch=rng.choice((None, epoch)),
     )
 
 

@@ -1,11 +1,13 @@
-"""P18 to P21 can fail: the checkers are shown disks of brokers with faults."""
+"""P18 to P21 and P26 can fail: the checkers are shown disks of brokers with faults."""
 
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from broker.partition.assignment import PartitionKey
+from broker.partition.leader import IsrProposal
 from chaos.cluster.broker.partition_disk import PARTITIONS, folder_of, held_on
 from chaos.cluster.invariants.model import Broker, Part
 from chaos.cluster.invariants.partition_data import end_on, log_on, values_of
@@ -22,9 +24,9 @@ NAME = "00000000000000000000.log"
 ONE, OTHER = ReplicaId(100), ReplicaId(101)
 
 
-def a_batch(base: int, *values: bytes) -> bytes:
+def a_batch(base: int, *values: bytes, epoch: int = 0) -> bytes:
     batch = encode_client([ClientRecord(1, None, value) for value in values])
-    stamp(batch, Offset(base), Epoch(0))
+    stamp(batch, Offset(base), Epoch(epoch))
     return bytes(batch)
 
 
@@ -41,8 +43,9 @@ def world() -> ClusterWorld:
 
 def put(world: ClusterWorld, replica: ReplicaId, data: bytes) -> None:
     disk = world.machines[replica].disk
-    disk.make_folder(PARTITIONS)
-    disk.make_folder(folder_of(KEY))
+    for folder in (PARTITIONS, folder_of(KEY)):
+        if not disk.is_folder(folder):
+            disk.make_folder(folder)
     disk.put(folder_of(KEY) / NAME, data)
 
 
@@ -75,6 +78,37 @@ def test_two_records_that_are_acknowledged_at_one_place_break_p18(world: Cluster
     world.records.acknowledged(0, 0, [b"a", b"b"])
     with pytest.raises(Violation, match="P18: 0/1 is acknowledged as b'c' and as b'b'"):
         world.records.acknowledged(0, 1, [b"c"])
+
+
+def test_a_follower_that_is_to_join_without_what_was_there_before_the_epoch_breaks_p26(
+    world: ClusterWorld,
+) -> None:
+    """The log of the leader has two records, and a third one since epoch 1 began."""
+    model, part = world.history.model, (KEY.topic_id.hex, 0)
+    model.brokers = {int(each): Broker(7, "", False, False) for each in (ONE, OTHER)}
+    model.parts[part] = model.parts[part]._replace(isr=(ONE,), leader_epoch=1)
+    put(world, ONE, a_batch(0, b"a", b"b") + a_batch(2, b"c", epoch=1))
+    led: Any = SimpleNamespace(key=KEY)
+
+    def propose(member_epoch: int = 7, *, partition_epoch: int = 0) -> None:
+        proposal = IsrProposal((ONE, OTHER), (7, member_epoch), 1, partition_epoch)
+        world.records.proposed(ONE, led, proposal)
+
+    with pytest.raises(Violation, match=r"P26: 101 is to join .* at 0, epoch 1 begins at 2"):
+        propose()
+    # Another incarnation, and a proposal that is over: the controller refuses them.
+    propose(6)
+    propose(partition_epoch=-1)
+    put(world, OTHER, a_batch(0, b"a"))
+    with pytest.raises(Violation, match=r"P26: 101 is to join .* at 1"):
+        propose()
+    put(world, OTHER, a_batch(0, b"a", b"b"))
+    propose()
+    put(world, ONE, a_batch(0, b"a", b"b", b"c"))
+    with pytest.raises(Violation, match="epoch 1 begins at 3"):
+        propose()
+    world.records.loses(OTHER)
+    propose()
 
 
 def test_a_record_that_is_there_twice_breaks_p18(world: ClusterWorld) -> None:

@@ -235,15 +235,25 @@ def test_a_new_process_leads_no_epoch_that_an_earlier_one_led() -> None:
         judge.request_sent(started, IDS[1], BEGIN)
 
 
-def lapse_of(judge: QuorumInvariants, leader: Incarnation, *ends: int, told: str = "") -> None:
-    """A voter's fetches from these offsets are answered, after this was warned of."""
+def lapse_of(
+    judge: QuorumInvariants,
+    leader: Incarnation,
+    *ends: int,
+    told: str = "",
+    last: OffsetAndEpoch | None = None,
+) -> None:
+    """A voter's fetches from these offsets are answered, after this was warned of; the last one by
+    this snapshot."""
     lapses = DurabilityRegressions(judge, lambda _: None)
     for end in ends:
         request = replace(fetch_of(IDS[1]), log_end=OffsetAndEpoch(Epoch(1), Offset(end)))
         if told:
             with lapses.listening():
                 logging.getLogger("quorum").warning("%s", told)
-        lapses.response_sent(leader, request, FetchResponse(epoch=Epoch(1), leader=leader.id))
+        response = FetchResponse(epoch=Epoch(1), leader=leader.id)
+        if end == ends[-1]:
+            response = replace(response, snapshot=last)
+        lapses.response_sent(leader, request, response)
 
 
 FORGOTTEN = (
@@ -260,6 +270,16 @@ def test_a_leader_must_report_a_voter_that_lost_acknowledged_records(leader: Inc
     lapse_of(judge, leader, 7, 3, told=FORGOTTEN)
     with pytest.raises(Violation, match="R12"):
         lapse_of(judge, leader, 8, 3, told=FORGOTTEN)
+
+
+def test_a_voter_that_lost_acknowledged_records_is_reported_although_it_needs_a_snapshot(
+    leader: Incarnation,
+) -> None:
+    judge, snapshot = QuorumInvariants(IDS), OffsetAndEpoch(Epoch(1), Offset(5))
+    lapse_of(judge, leader, 7, 7, last=snapshot)
+    with pytest.raises(Violation, match=r"R12.*fetches from offset 3"):
+        lapse_of(judge, leader, 7, 3, last=snapshot)
+    lapse_of(judge, leader, 7, 3, told=FORGOTTEN, last=snapshot)
 
 
 def test_a_leader_need_not_report_an_observer_that_lost_records(leader: Incarnation) -> None:

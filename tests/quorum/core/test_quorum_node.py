@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from quorum.core.effects import AppendFetched, Commit, Effect, Send, TruncateTo, Warn
+from quorum.core.effects import Answer, AppendFetched, Commit, Effect, Send, TruncateTo, Warn
 from quorum.core.events import (
     Asker,
     Event,
@@ -36,6 +36,7 @@ from quorum.core.vocabulary import (
     OffsetAndEpoch,
     ReplicaId,
     ReplicaKey,
+    Snapshot,
 )
 from quorum.core.voter_set import VoterSet
 
@@ -124,6 +125,28 @@ def test_a_voter_that_lost_acknowledged_records_is_reported_once() -> None:
     assert [text[:88] for text in told] == [
         "voter 2 fetches from offset 2, but had acknowledged everything below 5: its disk has los"
     ]
+
+
+@pytest.mark.parametrize("log_start", [0, 3])
+def test_a_voter_that_lost_acknowledged_records_is_reported_before_it_is_sent_elsewhere(
+    log_start: int,
+) -> None:
+    """It is sent to a snapshot or to the point where the logs diverge, and counts no more."""
+    snapshot = Snapshot(OffsetAndEpoch(Epoch(0), Offset(3)), 100)
+    log = RaftLog(Offset(3), Offset(3), (), epoch_before=Epoch(0), snapshots=(snapshot,))
+    leader = elected(log if log_start else None)
+    leader.step(Proposed(4), now_ms=2_000)
+    end = leader.log_end.offset
+    leader.step(RequestReceived(Asker(1), fetch(end, 1, last=1)), now_ms=2_000)
+    asked = RequestReceived(Asker(2), fetch(1, 1, last=0))
+    warned, answered = leader.step(asked, now_ms=2_001)
+    assert isinstance(warned, Warn)
+    assert f"fetches from offset 1, but had acknowledged everything below {end}" in warned.text
+    assert isinstance(answered, Answer)
+    effects = leader.step(Flushed(leader.log_end), now_ms=2_002)
+    assert not [each for each in effects if isinstance(each, Commit)]
+    effects = leader.step(RequestReceived(Asker(3), fetch(end, 1, last=1)), now_ms=2_003)
+    assert [each for each in effects if isinstance(each, Commit)]
 
 
 def test_a_leader_that_would_undo_committed_records_stops_the_node() -> None:

@@ -17,7 +17,7 @@ from quorum.core.replica_progress import (
     ProgressTracker,
 )
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
-from quorum.core.voter_set import VoterSet
+from quorum.core.voter_set import Voter, VoterSet
 
 LEADER, VOTER, OBSERVER = ReplicaId(1), ReplicaId(2), ReplicaId(9)
 WAIT_MS = 500
@@ -446,7 +446,8 @@ def test_of_too_many_observers_the_longest_silent_is_forgotten() -> None:
     tracker = ProgressTracker(VoterSet.of(1, 2, 3), LEADER)
     for number in range(OBSERVERS_MAX):
         key = ReplicaKey(ReplicaId(10 + number))
-        tracker.progress_of(key).seen(Offset(0), 1_000 + (number + 5) % OBSERVERS_MAX)
+        at_ms = 1_000 + (number + 5) % OBSERVERS_MAX
+        tracker.progress_of(key).seen(key, None, Offset(0), at_ms)
     tracker.progress_of(ReplicaKey(ReplicaId(5)))
     known = set(observers(tracker))
     assert len(known) == OBSERVERS_MAX
@@ -457,9 +458,38 @@ def test_of_too_many_observers_the_longest_silent_is_forgotten() -> None:
 def test_former_voters_count_as_observers_for_the_limit() -> None:
     tracker = ProgressTracker(VoterSet.of(1, 2, 3), LEADER, Bounds(observers=1))
     for number, at_ms in ((2, 30), (3, 20), (9, 40)):
-        tracker.progress_of(ReplicaKey(ReplicaId(number))).seen(Offset(0), at_ms)
+        key = ReplicaKey(ReplicaId(number))
+        tracker.progress_of(key).seen(key, None, Offset(0), at_ms)
     tracker.take_voters(VoterSet.of(1))
     assert observers(tracker) == [9]
+
+
+def test_a_voter_in_a_new_directory_has_acknowledged_nothing_that_its_old_one_had() -> None:
+    old, new = (ReplicaKey(VOTER, UUID(int=each)) for each in (1, 2))
+    tracker = ProgressTracker(VoterSet((Voter(old),)), LEADER)
+    tracker.progress_of(old).fetched(old, Offset(7), Offset(7), 10)
+    tracker.take_voters(VoterSet())
+    tracker.take_voters(VoterSet((Voter(new),)))
+    assert tracker.voters[VOTER].log_end is None
+    tracker.take_voters(VoterSet((Voter(old),)))
+    assert tracker.voters[VOTER].log_end == 7
+
+
+@pytest.mark.parametrize(
+    ("directory", "log_end", "kept"),
+    [(1, 9, 7), (1, 7, 7), (1, None, 7), (0, None, 7), (1, 6, None), (2, 9, None)],
+)
+def test_what_a_disk_has_lost_does_not_count_although_a_snapshot_is_needed(
+    directory: int, log_end: int | None, kept: int | None
+) -> None:
+    """The voter was founded by its id, so that any directory may be its own."""
+    tracker = ProgressTracker(VoterSet.of(1, VOTER), LEADER)
+    known, asking = (ReplicaKey(VOTER, UUID(int=each)) for each in (1, directory))
+    tracker.progress_of(known).fetched(known, Offset(7), Offset(7), 10)
+    end = None if log_end is None else Offset(log_end)
+    tracker.progress_of(asking).seen(asking, end, Offset(7), 20)
+    assert tracker.voters[VOTER].log_end == kept
+    assert tracker.voters[VOTER].replica == (asking if directory else known)
 
 
 @pytest.mark.parametrize("asked", [1, FETCH_BYTES_MAX, FETCH_BYTES_MAX + 1, 1 << 40])

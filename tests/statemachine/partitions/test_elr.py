@@ -105,10 +105,14 @@ def test_a_clean_shutdown_keeps_a_broker_eligible() -> None:
     assert state(world)[0] == 2
 
 
-@pytest.mark.parametrize("previous", [None, -1, 10_000])
-def test_an_unclean_shutdown_ends_it(previous: int | None) -> None:
+@pytest.mark.parametrize("previous", [None, -1, 10_000, "earlier"])
+def test_an_unclean_shutdown_ends_it(previous: int | str | None) -> None:
+    """Neither an older copy of a disk nor a mark that was not removed makes it a clean one."""
     world = elr_world()
     world.fence(1, 2, 3)
+    if previous == "earlier":
+        previous = world.epoch(2)
+        world.register(2, 3, previous_epoch=previous)
     decision = world.register(2, 2, previous_epoch=previous)
     assert state(world) == (NO_LEADER, (), (1, 3), (1,))
     answer = decision.answer

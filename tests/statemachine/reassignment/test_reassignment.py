@@ -244,6 +244,15 @@ def test_cancel_after_a_redirection_leaves_nothing_of_either_target(world: World
     assert world.partition().replicas == world.partition().isr == (1, 2, 3)
 
 
+def test_a_redirected_move_keeps_its_original_replicas(world: World) -> None:
+    """Although a replica of the first target stays for now, because it is in sync."""
+    world.reassign(1, 4, 5)
+    world.sync(1, 2, 3, 4)
+    world.reassign(1, 2, 6)
+    assert world.partition().replicas == (1, 2, 3, 4, 6)
+    assert world.partition().original == (1, 2, 3)
+
+
 def test_a_move_that_kafka_began_completes_and_is_cancelled_without_a_target(
     world: World,
 ) -> None:
