@@ -109,14 +109,15 @@ ELECTIONS: Final = (
     Mutant(
         name="a leader leads the same epoch again after a restart",
         module="quorum.core.node",
-        old="    if leader == state.me.id:\n",
-        new="    if leader == state.me.id:\n"
+        old="    leader = state.election.leader\n    if leader not in",
+        new="    leader = state.election.leader\n"
+        "    if leader == state.me.id:\n"
         "        from quorum.core.replica_progress import ProgressTracker\n"
         "        return Leader(epoch=state.election.epoch, since_ms=now_ms,\n"
         "            epoch_start=state.log.end.offset,\n"
         "            tracker=ProgressTracker(state.voters, state.me.id),\n"
         "            check_quorum_ms=now_ms + state.timeouts.check_quorum_ms, announce_ms=now_ms)\n"
-        "    if leader == state.me.id:\n",
+        "    if leader not in",
         caught_by=("R11",),
         directed="quorum_restarted_leader",
         seed=1,
@@ -263,8 +264,9 @@ ELECTIONS: Final = (
     Mutant(
         name="a voter grants a vote that was requested from another directory id",
         module="quorum.core.elections",
-        old="    if not is_meant(request.voter, state.me):\n        state.answer(asker, _response(",
-        new="    if False:\n        state.answer(asker, _response(",
+        old="    elif not is_meant(request.voter, state.me):\n"
+        "        state.answer(asker, _response(",
+        new="    elif False:\n        state.answer(asker, _response(",
         caught_by=("R1", "R25"),
         directed="quorum_voters_wiped_disk",
         seed=5,

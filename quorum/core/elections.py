@@ -97,7 +97,10 @@ def on_vote_request(state: State, asker: Asker, request: VoteRequest, now_ms: in
     dissertation §4.2.2, "without consulting their current configuration"). A candidate that our log
     does not name cannot raise the epoch while this node hears its leader (`epoch_allowance`).
     """
-    if not is_meant(request.voter, state.me):
+    if request.candidate.id == state.me.id:
+        # Nobody asks itself, so this is no candidate: a vote in our own name would elect nobody.
+        state.answer(asker, _response(state, error=Error.INVALID_REQUEST))
+    elif not is_meant(request.voter, state.me):
         state.answer(asker, _response(state, error=Error.INVALID_VOTER_KEY))
     elif request.epoch < state.election.epoch:
         state.answer(asker, _response(state, error=Error.FENCED_LEADER_EPOCH))

@@ -277,12 +277,14 @@ class QuorumNode:
 def _role_after_restart(state: State, now_ms: int) -> Role:
     """Return the role for the stored election (KIP-595, "Bootstrapping" step 2)."""
     leader = state.election.leader
-    if leader == state.me.id:
-        # It led this epoch and must never lead in it again.
-        return Resigned(state.next_election_ms(now_ms))
-    if leader is not None:
+    if leader not in (None, state.me.id):
         return Follower(leader, state.next_fetch_timeout_ms(now_ms))
-    return Unattached(state.next_election_ms(now_ms))
+    election_ms = state.next_election_ms(now_ms)
+    if election_ms is not None and state.voters.sorted() == (state.me.id,):
+        # The only voter needs nobody's vote, and nobody else can lead.
+        election_ms = now_ms
+    # If it led this epoch, it must never lead in it again.
+    return Unattached(election_ms) if leader is None else Resigned(election_ms)
 
 
 def _on_request(state: State, event: RequestReceived, now_ms: int) -> None:

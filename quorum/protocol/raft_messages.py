@@ -393,7 +393,7 @@ def _vote(partition: Any, directory_id: Any) -> VoteRequest | str:
 
 def _fetch_snapshot(message: Any, partition: Any, directory_id: Any) -> FetchSnapshotRequest | str:
     id_ = partition.snapshot_id
-    numbers = (partition.current_leader_epoch, id_.epoch, id_.end_offset, partition.position)
+    numbers = (partition.current_leader_epoch, id_.epoch, id_.end_offset)
     if min(numbers) < 0 or message.replica_id < NO_REPLICA or message.max_bytes < 1:
         return f"replica {message.replica_id}, up to {message.max_bytes} bytes, {numbers}"
     return FetchSnapshotRequest(

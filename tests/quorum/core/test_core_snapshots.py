@@ -178,7 +178,8 @@ def test_a_snapshot_is_given_in_parts_that_are_bounded() -> None:
 def test_an_invalid_snapshot_request_is_refused_by_name() -> None:
     node = cut_leader()
     assert part_of(node, end(5, 1), 0).error is Error.SNAPSHOT_NOT_FOUND
-    assert part_of(node, OLD.id, 100).error is Error.POSITION_OUT_OF_RANGE
+    for position in (-1, 100):
+        assert part_of(node, OLD.id, position).error is Error.POSITION_OUT_OF_RANGE
     assert part_of(node, OLD.id, 0, epoch=1).error is Error.FENCED_LEADER_EPOCH
     assert part_of(node, OLD.id, 0, epoch=99).error is Error.UNKNOWN_LEADER_EPOCH
     follower = a_node(voters=(2, 3), leader=2)

@@ -2,6 +2,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import get_args
+from uuid import UUID
 
 import pytest
 
@@ -24,6 +25,7 @@ from quorum.core.messages import (
     FetchRequest,
     FetchResponse,
     Span,
+    VoteRequest,
     VoteResponse,
 )
 from quorum.core.node import HANDLERS, QuorumNode
@@ -184,6 +186,40 @@ def test_a_node_that_starts_wants_to_be_stepped_at_once() -> None:
         started = node(me=me)
         assert started.deadline_ms == 0
         assert [each.to for each in sent(started.step(Tick(), now_ms=0))]
+
+
+@pytest.mark.parametrize("directory", [0, 9])
+def test_a_vote_in_the_own_name_of_a_node_is_refused_and_changes_nothing(directory: int) -> None:
+    voter = node()
+    request = VoteRequest(
+        epoch=Epoch(7),
+        candidate=ReplicaKey(ONE, UUID(int=directory)),
+        log_end=OffsetAndEpoch(Epoch(6), Offset(9)),
+    )
+    effects = voter.step(RequestReceived(Asker(1), request), now_ms=0)
+    (answered,) = (each for each in effects if isinstance(each, Answer))
+    assert answered.response == VoteResponse(error=Error.INVALID_REQUEST, epoch=Epoch(0))
+
+
+@pytest.mark.parametrize("led", [False, True])
+def test_the_only_voter_stands_as_soon_as_it_starts(led: bool) -> None:
+    election = ElectionState(Epoch(1), ReplicaKey(ONE), ONE) if led else ElectionState()
+    alone, one_of_three = (
+        QuorumNode(
+            ReplicaKey(ONE),
+            VoterSet.of(*voters),
+            election=election,
+            log=RaftLog(Offset(0), Offset(0), ()),
+            timeouts=Timeouts(),
+            rng=random.Random(7),
+            now_ms=5,
+        )
+        for voters in ((1,), (1, 2, 3))
+    )
+    for each in (alone, one_of_three):
+        each.step(Tick(), now_ms=5)
+    assert isinstance(alone.role, Leader)
+    assert not isinstance(one_of_three.role, Leader)
 
 
 def test_a_node_that_is_stopping_waits_for_nothing() -> None:

@@ -113,7 +113,8 @@ def test_a_request_for_another_node_is_refused(version: int) -> None:
     refusal = read_request(KEY, version, body, here=HERE)
     assert isinstance(refusal, Refusal)
     assert refusal.code == ErrorCode.INCONSISTENT_CLUSTER_ID
-    for wrong in (replace(REQUEST, position=-1), replace(REQUEST, max_bytes=0)):
+    snapshot = replace(REQUEST.snapshot, offset=Offset(-1))
+    for wrong in (replace(REQUEST, snapshot=snapshot), replace(REQUEST, max_bytes=0)):
         body = write_request(wrong, version, to=ME, cluster_id=None)
         refusal = read_request(KEY, version, body, here=HERE)
         assert isinstance(refusal, Refusal)
