@@ -6,6 +6,7 @@ import pytest
 
 from broker.limits import ALTER_PARTITION_RETRY_MS
 from broker.partition.assignment import Assignment
+from broker.partition.follower import FollowerState
 from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState
 from quorum.protocol.errors import ErrorCode
 from statemachine.vocabulary import NO_EPOCH
@@ -403,3 +404,22 @@ def test_an_added_replica_is_known_at_once_and_holds_nothing_up() -> None:
     fetch(leader, 2, 100)
     assert leader.advance(2, LIVE)
     assert leader.followers.get(4) is not None
+
+
+def test_an_answer_of_an_older_state_leaves_the_proposal_in_flight() -> None:
+    leader = leading(assignment(isr=(1, 2)))
+    fetch(leader, 3, 100)
+    proposal = propose(leader)
+    assert proposal is not None
+    leader.on_committed(proposal, CommittedIsr((1, 2, 3), 5, 7))
+    assert leader.pending is proposal
+    assert leader.assignment.isr == (1, 2)
+
+
+def test_a_truncation_lowers_the_high_watermark_of_a_follower() -> None:
+    """An unclean election may cut what was committed; nobody reads beyond the log."""
+    follower = FollowerState(assignment(), high_watermark=10)
+    follower.truncated(12)
+    assert follower.high_watermark == 10
+    follower.truncated(4)
+    assert follower.high_watermark == 4

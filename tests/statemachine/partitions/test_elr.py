@@ -4,11 +4,14 @@ The cases are those of `PartitionChangeBuilder` and `ReplicationControlManager` 
 """
 
 import pytest
+from msgspec.structs import replace
 
 from statemachine import commands
 from statemachine.commands import ElectionType
 from statemachine.errors import Error
 from statemachine.limits import DISTRUSTED_PARTITIONS_MAX
+from statemachine.partitions.elr import last_known_leader
+from statemachine.partitions.leader_election import Election, elect
 from statemachine.records import kafka_records
 from statemachine.vocabulary import NO_LEADER, RECOVERED, RECOVERING
 from tests.statemachine.support.world import TOPIC_ID, World
@@ -320,3 +323,28 @@ def test_a_cancel_is_refused_under_min_isr_whoever_is_eligible() -> None:
     assert answer.error is Error.INVALID_REPLICA_ASSIGNMENT
     assert "0 in sync where 2 must be" in answer.message
     assert world.partition() == before
+
+
+def test_a_last_known_leader_that_is_no_replica_any_more_is_forgotten() -> None:
+    world = elr_world()
+    world.fence(1, 2, 3)
+    before = replace(world.partition(), last_known_elr=(1,))
+    after = replace(before, replicas=(2, 3))
+    assert last_known_leader(before, before, NO_LEADER) == (1,)
+    assert last_known_leader(before, after, NO_LEADER) == ()
+
+
+def test_an_unclean_election_takes_a_replica_that_is_only_being_added_last() -> None:
+    """It comes first in the order of the target, and may hold nothing at all."""
+    world = elr_world()
+    world.fence(1, 2, 3)
+    partition = replace(
+        world.partition(),
+        replicas=(1, 2, 3, 4),
+        adding=(4,),
+        target=(4, 2, 3),
+        elr=(),
+        last_known_elr=(),
+    )
+    assert elect(partition, {2, 4}.__contains__, Election.UNCLEAN) == (2, True)
+    assert elect(partition, {4}.__contains__, Election.UNCLEAN) == (4, True)

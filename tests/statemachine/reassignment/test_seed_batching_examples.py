@@ -105,3 +105,14 @@ def test_every_limit_is_an_int_from_1_on_with_a_default_that_is_the_largest(name
     assert setting.refusal("2147483647") is None
     assert setting.refusal("0") is not None
     assert setting.refusal("2147483648") is not None
+
+
+def test_a_redirected_step_removes_no_more_than_it_still_adds() -> None:
+    """5 is not wanted any more: with 2 and 3 gone for 4 alone, a replica would be missing."""
+    world = in_parallel(a_partition((1, 2, 3), (1, 2, 3), brokers=8), 2)
+    world.reassign(1, 4, 5)
+    assert (world.partition().adding, world.partition().removing) == ((4, 5), (2, 3))
+    world.reassign(1, 4, 6)
+    assert (world.partition().adding, world.partition().removing) == ((4,), (2,))
+    world.sync(1, 2, 3, 4)
+    assert (world.partition().adding, world.partition().removing) == ((6,), (3,))
