@@ -129,6 +129,8 @@ class _Acknowledged:
 
     epoch: int
     end: int
+    is_forgotten: bool = False
+    """True once the leader has forgotten it: what is said later may come from before."""
 
 
 class DurabilityRegressions(logging.Handler):
@@ -175,11 +177,13 @@ class DurabilityRegressions(logging.Handler):
             if acknowledges:
                 self._acknowledged[who.boot, key] = _Acknowledged(response.epoch, end)
             return
+        if known.is_forgotten:
+            return
         before = known.end
         if acknowledges:
             known.end = end
         elif end < before:
-            del self._acknowledged[who.boot, key]
+            known.is_forgotten = True
         if end < before and self._votes(key):
             self._note("a voter has lost acknowledged data")
             warning = f"voter {key} fetches from offset {end}, but had acknowledged everything "

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from chaos.mutants.mutant import Mutant
-from chaos.mutants.partitions import STEP_DROPS, STEP_WAITS
+from chaos.mutants.partitions import CANCEL_KEEPS, STEP_DROPS, STEP_WAITS
 
 _SNAPSHOTS: Final = "tests/quorum/driver/test_snapshotting.py::"
 
@@ -156,6 +156,14 @@ UNSEEN: Final = (
         unseen=(
             "the replicas that a step drops must be the last ones in sync at that moment; one seed "
             "in some hundred comes to that"
+        ),
+    ),
+    replace(
+        CANCEL_KEEPS,
+        caught_by=(),
+        unseen=(
+            "with limits, a step must be redirected away from all that it was adding while one of "
+            "these is in sync; one of some hundred random logs comes to that"
         ),
     ),
 )

@@ -27,7 +27,17 @@ STEP_DROPS: Final = Mutant(
     directed="moves_dead_midway",
     is_checked=True,
 )
-RARE: Final = (STEP_WAITS, STEP_DROPS)
+CANCEL_KEEPS: Final = Mutant(
+    name="a cancel keeps a replica that only the target before a redirect had",
+    module="statemachine.reassignment.target",
+    old=" if adding else with_base(stage, kept, before),",
+    new=" if adding else stage,",
+    caught_by=("P13", "P14"),
+    directed="moves_cancel_redirected",
+    log_seed=127,
+    is_checked=True,
+)
+RARE: Final = (STEP_WAITS, STEP_DROPS, CANCEL_KEEPS)
 """Random logs show these faults, but almost no seed of a cluster does (`directed_only`)."""
 
 _DECISIONS: Final = (

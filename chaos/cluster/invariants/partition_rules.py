@@ -319,6 +319,7 @@ def _of_the_isr(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
 
 def _of_requests(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     before, after, _ = change
+    is_over = change.ends or change.at_once
     wanted = change.at_once and cluster.was_requested(key, after.target or after.replicas)
     is_explained = change.completes or change.keeps or change.reverts or wanted
     is_led = before.leader == NOBODY or after.leader != NOBODY
@@ -367,9 +368,7 @@ def _of_requests(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
         ),
         (
             "P13",
-            change.ends
-            or not (_is_in_step(before) and _is_in_step(after))
-            or after.reverted == before.reverted,
+            is_over or not _is_in_step(before) or after.reverted == before.reverted,
             "a step that is redirected goes back to what it went back to before",
         ),
         ("P15", not begins or cluster.has_room, "no step begins beyond the limits"),
