@@ -235,6 +235,38 @@ def after_config(
             return ()
 
 
+# One user: AlterUserScramCredentials. A removal says whether there was a credential.
+
+
+@dataclass(frozen=True, slots=True)
+class AddUser:
+    """Set the credential of the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveUser:
+    """Remove the credential of the user."""
+
+
+def after_user(
+    state: bool, asked: AddUser | RemoveUser, answer: Done | Absent | Refused | None
+) -> tuple[bool, ...]:
+    """See `linearizability.Model`. The state is whether the user has a credential."""
+    match asked, answer:
+        case AddUser(), (Done() | None):
+            return (True,)
+        case RemoveUser(), Done():
+            return (False,) if state else ()
+        case RemoveUser(), Absent():
+            return () if state else (False,)
+        case RemoveUser(), None:
+            return (False,)
+        case _, Refused():
+            return (state,)
+        case _:
+            return ()
+
+
 # One move: pause, resume and status.
 
 
@@ -294,6 +326,7 @@ KINDS: Final[dict[str, Callable[[], Model]]] = {
     "topic": lambda: Model(TopicState(False), after_topic),
     "config": lambda: Model(None, after_config),
     "move": lambda: Model(RUNNING, after_move),
+    "user": lambda: Model(False, after_user),
 }
 
 

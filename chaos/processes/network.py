@@ -63,7 +63,11 @@ class Network(Protocol):
 
 
 class FaultyNetwork(Network, Protocol):
-    """A network whose links can be cut."""
+    """A network whose links can be cut and impaired."""
+
+    async def impair(self, *, delay_ms: int = 0, loss_percent: int = 0) -> None:
+        """Delay everything that nodes send, or lose a part of it, until `heal`."""
+        ...
 
     async def cut(self, links: Iterable[Link]) -> None:
         """Cut these links silently."""
@@ -80,6 +84,7 @@ class Namespaces:
     def __init__(self) -> None:
         self._holders: dict[int, Process] = {}
         self._cut: list[Link] = []
+        self._is_impaired = False
 
     @classmethod
     async def open(cls, nodes: Iterable[int]) -> "Namespaces":
@@ -120,7 +125,17 @@ class Namespaces:
             neighbour = f"{self.address_of(target).host} lladdr {_NOBODY} dev eth0 nud permanent"
             await _ip(f"neigh replace {neighbour}", self._holders[source].pid)
 
+    async def impair(self, *, delay_ms: int = 0, loss_percent: int = 0) -> None:
+        self._is_impaired = True
+        netem = f"delay {delay_ms}ms {delay_ms // 4}ms" if delay_ms else f"loss {loss_percent}%"
+        for holder in self._holders.values():
+            await _run("tc", f"qdisc replace dev eth0 root netem {netem}", holder.pid)
+
     async def heal(self) -> None:
+        if self._is_impaired:
+            self._is_impaired = False
+            for holder in self._holders.values():
+                await _run("tc", "qdisc del dev eth0 root", holder.pid)
         cut, self._cut = self._cut, []
         for source, target in cut:
             neighbour = f"{self.address_of(target).host} dev eth0"
@@ -150,6 +165,18 @@ class Namespaces:
         await _ip("link set eth0 up", holder.pid)
 
 
+def has_netem() -> bool:
+    """True if the kernel can delay and lose packets; not every one is built with netem. Only for a
+    program that is inside a namespace."""
+    if shutil.which("tc") is None:
+        return False
+    for words in ("replace dev lo root netem delay 1ms", "del dev lo root"):
+        command = ["tc", "qdisc", *words.split()]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            return False
+    return True
+
+
 def is_inside() -> bool:
     """True if this program has a network namespace of its own."""
     return _INSIDE in os.environ
@@ -177,9 +204,9 @@ def inside(module: str, arguments: Sequence[str]) -> Inside | None:
     return None
 
 
-def go_inside() -> None:
+def go_inside(arguments: Sequence[str]) -> None:
     """Restart this program in a network namespace; return if the machine does not allow it."""
-    found = inside("chaos.processes", sys.argv[1:])
+    found = inside("chaos.processes", arguments)
     if found is not None:
         os.execvpe(found.command[0], list(found.command), found.environment)
 
@@ -192,10 +219,14 @@ def _import_path() -> str:
 
 
 async def _ip(arguments: str, namespace_of: int | None = None) -> None:
+    await _run("ip", arguments, namespace_of)
+
+
+async def _run(tool: str, arguments: str, namespace_of: int | None) -> None:
     where = [] if namespace_of is None else ["nsenter", f"--net=/proc/{namespace_of}/ns/net"]
     process = await asyncio.create_subprocess_exec(
-        *where, "ip", *arguments.split(), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
+        *where, tool, *arguments.split(), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
     )
     _, said = await process.communicate()
     if process.returncode:
-        raise NetworkFault(f"ip {arguments}: {said.decode(errors='replace').strip()}")
+        raise NetworkFault(f"{tool} {arguments}: {said.decode(errors='replace').strip()}")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
+import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process
@@ -29,6 +30,11 @@ class NodeEnded(Exception):
 class Nodes:
     """The processes of one cluster and their folders."""
 
+    FORWARDS = True
+    """True if each node passes changes on to the leader."""
+    SHUT_DOWN_CODES: Sequence[int] = (0,)
+    """The exit codes of a node that was stopped in order."""
+
     def __init__(
         self,
         folder: Path,
@@ -40,15 +46,18 @@ class Nodes:
         *,
         of_node: Callable[[int], Mapping[str, str]] = lambda _id: {},
         program: Sequence[str] = PROGRAM,
+        environment_of: Callable[[int], Mapping[str, str]] = lambda _id: {},
     ) -> None:
         """`voters` found the cluster, by default all; the others observe.
 
-        The settings `of_node` win over what every node needs; `program` is run by Python.
+        The settings `of_node` win over what every node needs; `program` is run by Python, with the
+        variables `environment_of` in addition.
         """
         self.folder = folder
         self.ids = tuple(ids)
         self.network = network
         self._program = program
+        self._environment_of = environment_of
         self._processes: dict[int, Process] = {}
         self._killed: list[Process] = []
         self.cluster_id = uuid_to_text(UUID(int=rng.getrandbits(128), version=4)).replace("-", "A")
@@ -95,17 +104,48 @@ class Nodes:
         for id in ids:
             assert id not in self._processes, f"node {id} runs"
             await self.network.up(id)
-            command = [sys.executable, *self._program, "start", "--config"]
             with (self.home(id) / "node.log").open("ab") as log:
                 self._processes[id] = await asyncio.create_subprocess_exec(
-                    *self.network.command(id, [*command, str(self._settings(id))]),
+                    *self.network.command(id, self.command(id)),
                     stdin=DEVNULL,
                     stdout=log,
                     stderr=log,
                     cwd=self.home(id),
-                    env=_environment(self.folder),
+                    env={**_environment(self.folder), **self._environment_of(id)},
                     start_new_session=True,
                 )
+
+    def command(self, id: int) -> list[str]:
+        """The command line of the node."""
+        command = [sys.executable, *self._program, "start", "--config"]
+        return [*command, str(self._settings(id))]
+
+    async def wipe(self, id: int) -> None:
+        """Remove the data of a node that does not run; it comes back as another directory."""
+        assert id not in self._processes, f"node {id} runs"
+        shutil.rmtree(self.data(id))
+
+    async def died(self, id: int, within_seconds: float) -> bool:
+        """Wait until the process of the node has ended by itself; False if it still runs."""
+        try:
+            async with asyncio.timeout(within_seconds):
+                await self._processes[id].wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def forget(self, id: int) -> None:
+        """Drop the process of a node that has ended, if it had one."""
+        if self._processes.pop(id, None) is not None:
+            self.network.down(id)
+
+    async def prepare(self) -> None:
+        """Do what the nodes need before their first start."""
+
+    def is_running(self, id: int) -> bool:
+        """True if the process of the node has been started and has not ended."""
+        process = self._processes.get(id)
+        return process is not None and process.returncode is None
 
     def kill(self, ids: Iterable[int]) -> None:
         """Kill these (SIGKILL); `reap` before they are started again."""
@@ -150,16 +190,25 @@ class Nodes:
         """Raise `NodeEnded` if a node has ended by itself, or has logged an error."""
         for id, process in self._processes.items():
             if process.returncode is not None:
-                raise NodeEnded(f"node {id} ended with {process.returncode}: {self._last(id)}")
+                raise NodeEnded(f"node {id} ended with {process.returncode}: {self.last(id)}")
+        self.check_logs()
+
+    def check_logs(self) -> None:
+        """Raise `NodeEnded` if a node has logged an error of its own."""
         for id in self.ids:
             if "Traceback" in self.said(id):
                 raise NodeEnded(f"node {id} met an error of its own; see {self.home(id)}/node.log")
 
     async def stop(self) -> None:
         """Stop all nodes and wait; raises `NodeEnded` for one that does not end."""
-        processes, self._processes = self._processes, {}
+        await self.shut_down(tuple(self._processes))
+
+    async def shut_down(self, ids: Iterable[int]) -> None:
+        """Stop these nodes in order (SIGTERM), and wait; raises `NodeEnded` as `stop` does."""
+        processes = {id: self._processes.pop(id) for id in ids}
         for process in processes.values():
-            process.terminate()
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
         for id, process in processes.items():
             try:
                 async with asyncio.timeout(STOP_SECONDS):
@@ -168,15 +217,17 @@ class Nodes:
                 process.kill()
                 await process.wait()
                 raise NodeEnded(f"node {id} did not end {STOP_SECONDS:g} s after SIGTERM") from None
-            if code:
-                raise NodeEnded(f"node {id} ended with {code} upon SIGTERM: {self._last(id)}")
+            self.network.down(id)
+            if code not in self.SHUT_DOWN_CODES:
+                raise NodeEnded(f"node {id} ended with {code} upon SIGTERM: {self.last(id)}")
 
     async def close(self) -> None:
         """Kill all nodes that still run."""
         self.kill(tuple(self._processes))
         await self.reap()
 
-    def _last(self, id: int) -> str:
+    def last(self, id: int) -> str:
+        """The last line that the node has logged."""
         lines = self.said(id).splitlines()
         return lines[-1] if lines else "it said nothing"
 

@@ -1,13 +1,15 @@
 """Controllers on loopback addresses, each reached through a proxy: works on any machine.
 
 The first request on a connection names the calling node in its client id. A link that is cut holds
-back its bytes in connections that stay open.
+back its bytes in connections that stay open. A lost packet is the pause until it would have been
+sent again.
 """
 
 import asyncio
 import contextlib
 import random
 import re
+import shutil
 import socket
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Coroutine, Iterable, Sequence
@@ -24,6 +26,9 @@ _PREFIX: Final = Struct(">ihhih")
 """Length, api key, version, correlation id, and the length of the client id."""
 _NODE: Final = re.compile(rb"(?:replica|forwarder|registrar)-(\d+)")
 _STRANGER: Final = 0
+_ENDS_WITH_PARENT: Final = ("setpriv", "--pdeathsig", "KILL")
+RETRANSMIT_MS: Final = 200
+"""The least time after which Linux sends a lost segment again."""
 
 
 class Proxies:
@@ -38,6 +43,8 @@ class Proxies:
         self._connections: dict[asyncio.Task[None], int] = {}
         self._cut: set[Link] = set()
         self._healed = asyncio.Event()
+        self._delay_ms = 0
+        self._loss_percent = 0
 
     def address_of(self, node: int) -> Address:
         return self._public[node]
@@ -46,7 +53,8 @@ class Proxies:
         return self._private[node]
 
     def command(self, node: int, command: Sequence[str]) -> list[str]:
-        return list(command)
+        # A node ends with this program, even if that is killed.
+        return [*_ENDS_WITH_PARENT, *command] if shutil.which("setpriv") else list(command)
 
     async def up(self, node: int) -> None:
         listening = socket.create_server(self._public[node])
@@ -66,7 +74,11 @@ class Proxies:
     async def cut(self, links: Iterable[Link]) -> None:
         self._cut |= set(links)
 
+    async def impair(self, *, delay_ms: int = 0, loss_percent: int = 0) -> None:
+        self._delay_ms, self._loss_percent = delay_ms, loss_percent
+
     async def heal(self) -> None:
+        self._delay_ms = self._loss_percent = 0
         self._cut.clear()
         healed, self._healed = self._healed, asyncio.Event()
         healed.set()
@@ -129,7 +141,11 @@ class Proxies:
             await writer.drain()
 
     async def _open(self, link: Link) -> None:
-        """Wait until the link is whole."""
+        """Wait until the link is whole, and as long as it delays."""
+        if _STRANGER not in link:
+            lost = _RNG.random() * 100 < self._loss_percent
+            if self._delay_ms or lost:
+                await asyncio.sleep((self._delay_ms + lost * RETRANSMIT_MS) / 1_000)
         while link in self._cut:
             await self._healed.wait()
 

@@ -1,10 +1,13 @@
 """The report of a run: a value, the text for people, and the JSON for programs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from statistics import median
 from typing import Any, Final
+
+from chaos.processes.judge import Judgement
+from chaos.processes.timeline import Leadership, Windows, percentile
 
 RECOVERY_MS_MAX: Final = 3_000.0
 """The recovery time limit, which 99 of 100 rounds must keep."""
@@ -22,9 +25,27 @@ class Round:
     kind: str
     fault: str
     recovery_ms: float
+    stall_ms: float = 0.0
+    """The longest time without an acknowledged write, from the fault to the end of the round."""
+    start_ms: int = 0
+    """When the fault was in effect, since the beginning of the run; and when it had ended."""
+    end_ms: int = 0
+    note: str = ""
 
     def __str__(self) -> str:
-        return f"{self.number:3}  {self.fault:32} went on after {self.recovery_ms:5.0f} ms"
+        note = f" ({self.note})" if self.note else ""
+        return f"{self.number:3}  {self.fault:32} went on after {self.recovery_ms:5.0f} ms{note}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """The whole run on one time line."""
+
+    began_ms: int
+    """Milliseconds since 1970."""
+    duration_ms: int
+    windows: Windows
+    leaders: Sequence[Leadership]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +65,19 @@ class Report:
     log_bytes: int
     problems: Sequence[str]
     """The violations of the promise; empty if the run passed."""
+    target: str = "metaquorum"
+    version: str = ""
+    """The version of the target."""
+    machine: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
+    """The command that repeats the run."""
+    left_out: Sequence[str] = ()
+    """Kinds of faults that this machine or target does not have, and why."""
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    """Errors that clients were answered."""
+    interrupted: bool = False
+    judgement: Judgement | None = None
+    course: Course | None = None
 
     @property
     def recoveries_ms(self) -> list[float]:
@@ -51,6 +85,8 @@ class Report:
 
     def as_data(self) -> dict[str, Any]:
         """The report as JSON data."""
+        if not self.rounds:
+            return asdict(self)
         return {
             **asdict(self),
             "recovery_median_ms": median(self.recoveries_ms),
@@ -63,26 +99,33 @@ class Report:
         by_kind = sorted(self.rounds, key=lambda each: each.kind)
         for kind, rounds in groupby(by_kind, key=lambda each: each.kind):
             lines.append(_line(kind, sorted(each.recovery_ms for each in rounds)))
-        lines.append(_line("all", self.recoveries_ms))
-        p99 = percentile(self.recoveries_ms, 99)
-        verdict = "met" if p99 <= RECOVERY_MS_MAX else "missed"
+        if self.rounds:
+            lines.append(_line("all", self.recoveries_ms))
         lines += [
             "",
-            f"{self.nodes} nodes, {self.network}, seed {self.seed}",
+            f"{self.nodes} nodes of {self.target}, {self.network}, seed {self.seed}",
             f"{self.acknowledged} writes acknowledged, {self.unknown} without an answer",
             f"{self.log_bytes} bytes up to offset {self.committed} compared on {self.nodes} disks",
-            f"recovery within {RECOVERY_MS_MAX:.0f} ms (p99): {verdict}",
+        ]
+        if self.judgement is not None:
+            lines.append(
+                f"{self.judgement.operations} operations: the changes are "
+                f"{self.judgement.changes}, with reads {self.judgement.with_reads}"
+            )
+        lines += [f"left out: {each}" for each in self.left_out]
+        if self.interrupted:
+            lines.append("ended early, as asked")
+        if self.rounds:
+            p99 = percentile(self.recoveries_ms, 99)
+            verdict = "met" if p99 <= RECOVERY_MS_MAX else "missed"
+            lines.append(f"recovery within {RECOVERY_MS_MAX:.0f} ms (p99): {verdict}")
+        lines += [
             *(f"PROBLEM: {each}" for each in self.problems),
             "everything that was acknowledged is there, and the logs are one"
             if not self.problems
             else f"{len(self.problems)} problems",
         ]
         return "\n".join(lines)
-
-
-def percentile(rising: Sequence[float], percent: int) -> float:
-    """Return the percentile: the least value that this share of the values does not exceed."""
-    return rising[max(0, -(-len(rising) * percent // 100) - 1)]
 
 
 def _line(what: str, rising: Sequence[float]) -> str:

@@ -1,19 +1,28 @@
 """Real controllers under fire, in the short form; `make fire ROUNDS=50` is the long one."""
 
 import json
+import os
+import select
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from chaos.processes.preload import can_compile
+from tests.support.bell import PATIENCE_SECONDS
+from tests.support.kafka_tools import runtime
 from tests.support.tree import ROOT
 
 pytestmark = pytest.mark.process
 
 SECONDS_MAX: Final = 240
 SEED: Final = 5
+NODES: Final = 3
 OFTEN: Final = (
     "--setting=metadata.log.max.record.bytes.between.snapshots=20000",
     "--setting=metadata.max.retention.bytes=60000",
@@ -54,6 +63,129 @@ def test_acknowledged_writes_survive_kills_of_the_leader_and_of_all(tmp_path: ob
 def test_acknowledged_writes_survive_a_leader_that_is_cut_off(tmp_path: object) -> None:
     report = report_of(["cut-leader", "cut-one-way"], "--loopback", folder=tmp_path)
     assert report["network"] == "proxies"
+
+
+def test_acknowledged_writes_survive_nodes_that_leave_and_come_back(tmp_path: object) -> None:
+    """Each is a voter again in the end: a run compares the logs of all."""
+    kinds = ["wipe-one", "damage-one", "change-voters", "rolling-restart", "kill-at-point"]
+    report = report_of(kinds, *OFTEN, folder=tmp_path)
+    assert report["judgement"]["with_reads"] == "linearizable"
+    assert report["judgement"]["reads"] > 0
+
+
+def test_acknowledged_writes_survive_faulty_disks_and_clocks(tmp_path: object) -> None:
+    if not can_compile():
+        pytest.skip("there is no C compiler for the library that damages disk and clock")
+    kinds = ["slow-disk", "full-disk", "failing-disk", "jump-clock"]
+    report = report_of(kinds, folder=tmp_path)
+    (failing,) = (each for each in report["rounds"] if each["kind"] == "failing-disk")
+    assert "could not be synced" in failing["note"]
+
+
+def test_acknowledged_writes_survive_links_that_delay_lose_and_go_one_way(
+    tmp_path: object,
+) -> None:
+    kinds = ["delay", "loss", "deaf-leader", "mute-leader"]
+    report_of(kinds, "--loopback", folder=tmp_path)
+
+
+def test_a_dry_run_shows_the_faults_of_the_seed_and_starts_nothing(tmp_path: Path) -> None:
+    done = fire("--dry-run", "--rounds", "3", "--seed", "5", "--kind", "kill-one", folder=tmp_path)
+    assert done.returncode == 0
+    shown = done.stdout.splitlines()
+    assert len(shown) == 3
+    assert all("kill-one" in each and "at least" in each for each in shown)
+    assert list(tmp_path.iterdir()) == []
+    again = fire("--dry-run", "--rounds", "3", "--seed", "5", "--kind", "kill-one", folder=tmp_path)
+    assert again.stdout == done.stdout
+
+
+@pytest.mark.parametrize("where", [(), ("--loopback",)], ids=["namespaces", "proxies"])
+def test_ctrl_c_ends_a_run_in_order_and_leaves_nothing_behind(
+    where: tuple[str, ...], tmp_path: Path
+) -> None:
+    """In the middle of a fault: it is healed, what was done is judged, and all are stopped."""
+    kinds = ("--kind", "pause-leader", "--kind", "cut-leader")
+    command = [sys.executable, "-m", "chaos.processes", "--json", "--folder", str(tmp_path)]
+    rounds = ("--rounds", "1000", "--seed", str(SEED))
+    with subprocess.Popen(
+        [*command, *rounds, *kinds, *where],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stderr is not None
+        for line in run.stderr:
+            if "went on after" in line:
+                break
+        assert processes_of(tmp_path)
+        run.send_signal(signal.SIGINT)
+        said, errors = run.communicate(timeout=SECONDS_MAX)
+    assert run.returncode == 0, errors
+    report = json.loads(said)
+    assert report["interrupted"]
+    assert len(report["rounds"]) >= 1
+    assert report["problems"] == []
+    assert list(tmp_path.iterdir()) == []
+    assert processes_of(tmp_path) == []
+
+
+def test_nodes_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
+    if shutil.which("setpriv") is None:
+        pytest.skip("there is no setpriv, which lets a process end with its parent")
+    command = [sys.executable, "-m", "chaos.processes", "--loopback", "--folder", str(tmp_path)]
+    with subprocess.Popen(
+        [*command, "--rounds", "1000", "--kind", "pause-leader"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stderr is not None
+        for line in run.stderr:
+            if "went on after" in line:
+                break
+        nodes = processes_of(tmp_path)
+        assert len(nodes) >= NODES
+        run.kill()
+    for node in nodes:
+        wait_until_ended(node)
+
+
+@pytest.mark.long
+def test_kafkas_controllers_meet_the_same_faults_and_judges(tmp_path: Path) -> None:
+    runtime("4.3.1")  # Skips without Java or the jars.
+    kinds = ["kill-leader", "wipe-one"]
+    report = report_of(kinds, "--target", "kraft", "--kafka", "4.3.1", folder=tmp_path)
+    assert report["target"] == "Apache Kafka"
+    assert report["judgement"]["changes"] == "linearizable"
+    assert report["committed"] > 0
+
+
+def processes_of(folder: Path) -> list[int]:
+    """The processes that work in this folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            is_there = str(folder) in os.readlink(process / "cwd")
+        except OSError:
+            continue
+        if is_there:
+            found.append(int(process.name))
+    return found
+
+
+def wait_until_ended(process: int) -> None:
+    """Return once a process that is no child of this one has ended."""
+    try:
+        handle = os.pidfd_open(process)
+    except ProcessLookupError:
+        return
+    try:
+        ready, _, _ = select.select([handle], [], [], PATIENCE_SECONDS)
+        assert ready, f"process {process} goes on"
+    finally:
+        os.close(handle)
 
 
 def test_a_setting_that_is_none_is_refused_in_one_sentence(tmp_path: object) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.processes.faults import Fault, Kind, fault, schedule
+from chaos.processes.faults import THE_LEADER, Fault, Kind, fault, planned, schedule
 
 
 @given(st.sets(st.sampled_from(list(Kind)), min_size=1), st.integers(0, 1 << 32))
@@ -37,6 +37,12 @@ def test_a_seed_decides_the_faults() -> None:
         (Kind.CUT_LEADER, 1, True),
         (Kind.CUT_ONE, 1, True),
         (Kind.CUT_ONE_WAY, 1, True),
+        (Kind.DEAF_LEADER, 1, True),
+        (Kind.MUTE_LEADER, 1, True),
+        (Kind.DELAY, 5, True),
+        (Kind.ROLLING_RESTART, 1, True),
+        (Kind.WIPE_ONE, 1, True),
+        (Kind.JUMP_CLOCK, 1, True),
     ],
 )
 def test_each_kind_of_fault_hits_the_nodes_that_it_names(
@@ -51,6 +57,26 @@ def test_each_kind_of_fault_hits_the_nodes_that_it_names(
 def test_a_node_that_is_cut_off_neither_hears_nor_is_heard() -> None:
     chosen = fault(Kind.CUT_LEADER, (1, 2, 3), 2, random.Random(1))
     assert set(chosen.links) == {(2, 1), (1, 2), (2, 3), (3, 2)}
+
+
+def test_a_deaf_leader_is_heard_and_a_mute_one_hears() -> None:
+    deaf = fault(Kind.DEAF_LEADER, (1, 2, 3), 2, random.Random(1))
+    mute = fault(Kind.MUTE_LEADER, (1, 2, 3), 2, random.Random(1))
+    assert set(deaf.links) == {(1, 2), (3, 2)}
+    assert set(mute.links) == {(2, 1), (2, 3)}
+
+
+def test_a_schedule_is_known_but_for_the_number_of_the_leader() -> None:
+    """`--dry-run` shows it; the run of the same seed has the same faults."""
+    nodes = (1, 2, 3)
+    shown = planned(tuple(Kind), nodes, 40, random.Random(7))
+    rng = random.Random(7)
+    kinds = schedule(tuple(Kind), rng)
+    for each, leader in zip(shown, itertools.cycle(nodes), strict=False):
+        done = fault(next(kinds), nodes, leader, rng)
+        assert (each.kind, each.hold_ms, each.amount) == (done.kind, done.hold_ms, done.amount)
+        assert each.nodes in ((THE_LEADER,), done.nodes)
+    assert "kill-leader the leader" in map(str, planned(tuple(Kind), nodes, 40, random.Random(7)))
 
 
 def test_two_nodes_cannot_spare_one() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from chaos.processes.load import CLIENT_METRICS, NAME, Register, number_of
 from chaos.processes.log_checker import committed_log, disagreements, missing
-from chaos.processes.report import Report, Round, percentile
+from chaos.processes.report import Report, Round
+from chaos.processes.timeline import percentile
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.log.segmented_log import SegmentedLog
 from quorum.persistent_state import LOG_FOLDER
