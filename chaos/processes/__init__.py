@@ -1,6 +1,6 @@
 """Faults on real controller processes, which are killed, paused and cut off while clients write.
 
-`python -m chaos.processes` starts a cluster in a folder of its own, with the given settings,
+A run (`make fire`) starts a cluster in a folder of its own, with the given settings,
 injects faults round after round, and checks the result: everything acknowledged must be on every
 disk, and all disks must agree. It never touches a process that it has not started, nor the
 machine's network.

@@ -1,4 +1,4 @@
-"""The command of a run: `python -m chaos.processes`, `make fire`, and `metaquorum chaos run`."""
+"""The command of a run of faults on real processes, and the one that writes pages of reports."""
 
 import asyncio
 import random
@@ -153,7 +153,7 @@ def command(
         version=release if target == KRAFT else VERSION,
         reads_are_linearizable=target != KRAFT,
         left_out=left_out,
-        command=_shown(arguments, seed),
+        command=_shown(context.command_path, arguments, seed),
     )
     report = _run(maker, wish, Path(tempfile.mkdtemp(prefix="fire-", dir=folder)), keep)
     click.echo(orjson.dumps(report.as_data()).decode() if as_json else report)
@@ -316,12 +316,12 @@ def _leaves(failures: BaseExceptionGroup[BaseException]) -> list[BaseException]:
     return found
 
 
-def _shown(arguments: Sequence[str], seed: int) -> str:
+def _shown(program: str, arguments: Sequence[str], seed: int) -> str:
     """The command that repeats a run."""
     words = list(arguments)
     if not any(each.split("=")[0] == "--seed" for each in words):
         words += ["--seed", str(seed)]
-    return " ".join(["python -m chaos.processes", *words])
+    return " ".join([program, *words])
 
 
 def _write(page: Path, reports: Sequence[dict[str, Any]]) -> None:

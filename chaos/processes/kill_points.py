@@ -1,4 +1,4 @@
-"""A node that kills itself at a named point of its code: `python -m chaos.processes.kill_points`.
+"""A node that kills itself at a named point of its code, as its own program.
 
 The product knows nothing of it: this program wraps the functions of `POINTS`, and then runs the
 command of a node. A wrapped function looks for the file that `CHAOS_POINT_FILE` names; when it
@@ -7,7 +7,6 @@ other without looking at wrapped names, so that such nodes have no points.
 """
 
 import functools
-import importlib
 import os
 import runpy
 import signal
@@ -16,51 +15,49 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-PROGRAM: Final = ("-m", "chaos.processes.kill_points")
+from admin.own_code import PROGRAM as NODE
+from quorum.log.segment_writer import SegmentWriter
+from quorum.log.segmented_log import SegmentedLog
+from quorum.log.snapshot_store import FileSnapshotStore
+
+PROGRAM: Final = ("-m", __name__)
 FILE: Final = "CHAOS_POINT_FILE"
-_NODE: Final = "admin.cli.main"
 
 
 class Point(NamedTuple):
-    """A function at which a node can be killed, before or after its body."""
+    """A method at which a node can be killed, before or after its body."""
 
-    module: str
-    function: str
-    """With its class: `Class.method`."""
+    owner: type
+    method: str
     is_after: bool
 
 
 POINTS: Final[dict[str, Point]] = {
-    "log-before-write": Point("quorum.log.segment_writer", "SegmentWriter.write", False),
-    "log-written-not-synced": Point("quorum.log.segment_writer", "SegmentWriter._sync", False),
-    "log-synced": Point("quorum.log.segment_writer", "SegmentWriter._sync", True),
-    "commit-reported": Point("quorum.log.segmented_log", "SegmentedLog.commit", True),
-    "log-truncated": Point("quorum.log.segment_writer", "SegmentWriter.truncate", True),
-    "snapshot-not-named": Point("quorum.log.snapshot_store", "FileSnapshotStore.finish", False),
-    "snapshot-named": Point("quorum.log.snapshot_store", "FileSnapshotStore.finish", True),
-    "log-start-not-cut": Point("quorum.log.segmented_log", "SegmentedLog.remove_obsolete", False),
+    "log-before-write": Point(SegmentWriter, "write", False),
+    "log-written-not-synced": Point(SegmentWriter, "_sync", False),
+    "log-synced": Point(SegmentWriter, "_sync", True),
+    "commit-reported": Point(SegmentedLog, "commit", True),
+    "log-truncated": Point(SegmentWriter, "truncate", True),
+    "snapshot-not-named": Point(FileSnapshotStore, "finish", False),
+    "snapshot-named": Point(FileSnapshotStore, "finish", True),
+    "log-start-not-cut": Point(SegmentedLog, "remove_obsolete", False),
 }
-"""By name: what has just happened, or is about to."""
+"""By name: the step of the node that has just happened, or is about to."""
 
 
 def compiled_points() -> list[str]:
     """The names of points whose module is compiled: they would never be reached."""
-    found = []
-    for name, point in POINTS.items():
-        origin = importlib.import_module(point.module).__file__ or ""
-        if not origin.endswith(".py"):
-            found.append(name)
-    return found
+    return [name for name, point in POINTS.items() if not _is_interpreted(point.owner)]
+
+
+def _is_interpreted(owner: type) -> bool:
+    return (sys.modules[owner.__module__].__file__ or "").endswith(".py")
 
 
 def wrap(name: str, armed: Path) -> None:
     """Let this process die at the point as soon as the file `armed` holds its name."""
-    point = POINTS[name]
-    owner: Any = importlib.import_module(point.module)
-    *path, last = point.function.split(".")
-    for part in path:
-        owner = getattr(owner, part)
-    setattr(owner, last, _wrapped(getattr(owner, last), name, point.is_after, armed))
+    owner, method, is_after = POINTS[name]
+    setattr(owner, method, _wrapped(vars(owner)[method], name, is_after, armed))
 
 
 def _wrapped(
@@ -92,9 +89,7 @@ def main() -> None:
     armed = Path(os.environ[FILE])
     for name in POINTS:
         wrap(name, armed)
-    # By name: the tests of the layers keep this package away from the command line.
-    sys.argv[0] = _NODE
-    runpy.run_module(_NODE, run_name="__main__", alter_sys=True)
+    runpy.run_module(NODE, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Protocol
 
+from admin.own_code import with_own_code
 from chaos.processes.faults import Link
 from quorum.transport.address import Address
 
@@ -199,23 +199,16 @@ def inside(module: str, arguments: Sequence[str]) -> Inside | None:
         if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
             return Inside(
                 [*unshare, sys.executable, "-m", module, *arguments],
-                {**os.environ, _INSIDE: "1", "PYTHONPATH": _import_path()},
+                with_own_code({**os.environ, _INSIDE: "1"}),
             )
     return None
 
 
 def go_inside(arguments: Sequence[str]) -> None:
     """Restart this program in a network namespace; return if the machine does not allow it."""
-    found = inside("chaos.processes", arguments)
+    found = inside(__package__, arguments)
     if found is not None:
         os.execvpe(found.command[0], list(found.command), found.environment)
-
-
-def _import_path() -> str:
-    """The import path of this code, installed or not."""
-    here = str(Path(__file__).parents[2])
-    paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return os.pathsep.join(dict.fromkeys(paths))
 
 
 async def _ip(arguments: str, namespace_of: int | None = None) -> None:

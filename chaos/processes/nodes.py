@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+from admin.own_code import PROGRAM as NODE
+from admin.own_code import with_own_code
 from chaos.processes.network import Network
 from quorum.core.vocabulary import uuid_to_text
 
 STOP_SECONDS: Final = 10.0
-_TREE: Final = Path(__file__).parents[2]
-PROGRAM: Final = ("-m", "admin.cli.main")
+PROGRAM: Final = ("-m", NODE)
 _SETTING: Final = "METAQUORUM_"
 """How a variable of the environment begins that is a setting."""
 
@@ -240,8 +241,6 @@ def _environment(folder: Path) -> dict[str, str]:
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_SETTING)}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
-    return {
-        **kept,
-        "PYTHONPATH": str(_TREE),
-        "PYTHONPYCACHEPREFIX": kept.get("PYTHONPYCACHEPREFIX", str(folder / "bytecode")),
-    }
+    kept.pop("PYTHONPATH", None)
+    cache = kept.get("PYTHONPYCACHEPREFIX", str(folder / "bytecode"))
+    return with_own_code({**kept, "PYTHONPYCACHEPREFIX": cache})

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from chaos.linearizability.checker import Verdict
 from chaos.processes.timeline import WINDOW_MS, percentile
+from lag import output
 from lag.output.charts import Chart, Row, Series, Span, lines, responsive, spans
 from lag.output.tables import Badge
 from lag.units import show_span
@@ -40,7 +41,7 @@ def page(reports: Sequence[Data]) -> str:
             "the page needs Jinja2: pip install 'metaquorum[spark]', or use --json"
         ) from None
     templates = Environment(
-        loader=ChoiceLoader([PackageLoader(__package__), PackageLoader("lag.output")]),
+        loader=ChoiceLoader([PackageLoader(__package__), PackageLoader(output.__name__)]),
         autoescape=True,
         undefined=StrictUndefined,
     )

@@ -14,7 +14,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Final
 
-_SOURCE: Final = Path(__file__).with_name("node_faults.c")
+_SOURCE: Final = Path(__file__).parent / "node_faults.c"
 _CONTROL: Final = struct.Struct("=IIi")
 _COMPILE_SECONDS_MAX: Final = 60
 

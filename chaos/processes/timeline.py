@@ -86,7 +86,7 @@ class LeaderWatch:
             await channels.close()
 
     def spans(self, start: float) -> list[Leadership]:
-        """The stretches in which a node led; one ends when another one is seen, or nobody has answered."""
+        """The stretches in which a node led; one ends when another is seen, or nobody answers."""
         found: list[Leadership] = []
         for moment, epoch, leader in self._seen:
             at = round((moment - start) * 1_000)
