@@ -1,7 +1,9 @@
 """The command of a run of faults on real processes, and the one that writes pages of reports."""
 
 import asyncio
+import os
 import random
+import re
 import shutil
 import signal
 import tempfile
@@ -13,6 +15,7 @@ import click
 import orjson
 
 from chaos.processes.faults import Kind, planned
+from chaos.processes.given import Commands, GivenNodes
 from chaos.processes.kill_points import FILE, PROGRAM, compiled_points
 from chaos.processes.kraft import VERSIONS, KraftNodes, Runtime, Unavailable, find_runtime
 from chaos.processes.network import (
@@ -31,11 +34,16 @@ from chaos.processes.preload import Preload, PreloadUnavailable, can_compile
 from chaos.processes.proxies import Proxies
 from chaos.processes.report import Report
 from chaos.processes.run import Run, RunFailed, RunSettings, Stage, schedule_rng
+from quorum.transport.address import Address
 from quorum.version import VERSION
 
 ROUNDS_MAX: Final = 10_000
 OURS: Final = "metaquorum"
 KRAFT: Final = "kraft"
+GIVEN: Final = "given"
+NODES_MIN: Final = 2
+_NAMES: Final = {OURS: OURS, KRAFT: "Apache Kafka", GIVEN: "a given cluster"}
+_CONTROLLER: Final = re.compile(r"([0-9]+)=(.+):([0-9]+)")
 _ARGUMENTS: Final = "chaos.processes.arguments"
 _VOTERS_MIN: Final = 3
 """With fewer, a voter that leaves takes the majority with it."""
@@ -51,7 +59,7 @@ class _Command(click.Command):
 
 @click.command("run", cls=_Command)
 @click.option("--rounds", type=click.IntRange(1, ROUNDS_MAX), default=50, show_default=True)
-@click.option("--nodes", type=click.IntRange(2, NODES_MAX), default=3, show_default=True)
+@click.option("--nodes", type=click.IntRange(NODES_MIN, NODES_MAX), default=3, show_default=True)
 @click.option("--seed", type=int, help="Decides the faults; drawn and told if not given.")
 @click.option(
     "--kind",
@@ -62,10 +70,10 @@ class _Command(click.Command):
 )
 @click.option(
     "--target",
-    type=click.Choice([OURS, KRAFT]),
+    type=click.Choice([OURS, KRAFT, GIVEN]),
     default=OURS,
     show_default=True,
-    help="Break our controllers, or Apache Kafka's own (Java 17 and Maven).",
+    help="Break our controllers, Apache Kafka's own (Java 17 and Maven), or a cluster that runs.",
 )
 @click.option(
     "--kafka",
@@ -75,6 +83,18 @@ class _Command(click.Command):
     show_default=True,
     help="The release of Kafka, with --target kraft.",
 )
+@click.option(
+    "--controller",
+    "controllers",
+    multiple=True,
+    metavar="ID=HOST:PORT",
+    help="With --target given: each controller of the cluster, ours or Kafka's.",
+)
+@click.option("--start-command", help="With --target given: starts node {node}.")
+@click.option("--kill-command", help="With --target given: kills node {node} (SIGKILL).")
+@click.option("--stop-command", help="With --target given: stops node {node} in order.")
+@click.option("--pause-command", help="With --target given: pauses node {node} (SIGSTOP).")
+@click.option("--resume-command", help="With --target given: resumes node {node} (SIGCONT).")
 @click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -110,6 +130,12 @@ def command(
     kinds: tuple[str, ...],
     target: str,
     release: str,
+    controllers: tuple[str, ...],
+    start_command: str | None,
+    kill_command: str | None,
+    stop_command: str | None,
+    pause_command: str | None,
+    resume_command: str | None,
     config: Path | None,
     given: tuple[str, ...],
     folder: Path | None,
@@ -127,11 +153,28 @@ def command(
     settings = settings_of(config, given)
     arguments: Sequence[str] = context.meta[_ARGUMENTS]
     asked = tuple(map(Kind, kinds))
-    if not (loopback or is_inside()):
+    cluster = None
+    if target == GIVEN:
+        if start_command is None or kill_command is None or not controllers:
+            raise click.UsageError(
+                "--target given needs --controller, --start-command and --kill-command"
+            )
+        commands = Commands(
+            start=start_command,
+            kill=kill_command,
+            stop=stop_command,
+            pause=pause_command,
+            resume=resume_command,
+        )
+        cluster = GivenNodes(_addresses(controllers), commands)
+        nodes = len(cluster.ids)
+    if not (loopback or is_inside() or target == GIVEN):
         go_inside(arguments)
         click.echo("no network namespaces here: all nodes on loopback, behind proxies", err=True)
     seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
-    maker = _Maker(nodes=nodes, target=target, release=release, seed=seed, settings=settings)
+    maker = _Maker(
+        nodes=nodes, target=target, release=release, seed=seed, settings=settings, given=cluster
+    )
     able, left_out = maker.possible(asked or tuple(Kind), loopback=loopback)
     if asked and left_out:
         raise click.ClickException("; ".join(left_out))
@@ -149,9 +192,9 @@ def command(
         nodes=nodes,
         kinds=able,
         settings=settings,
-        target="Apache Kafka" if target == KRAFT else OURS,
-        version=release if target == KRAFT else VERSION,
-        reads_are_linearizable=target != KRAFT,
+        target=_NAMES[target],
+        version={KRAFT: release, OURS: VERSION}.get(target, ""),
+        tag=f"fire-{os.urandom(4).hex()}" if target == GIVEN else "fire",
         left_out=left_out,
         command=_shown(context.command_path, arguments, seed),
     )
@@ -167,9 +210,17 @@ class _Maker:
     """Makes the cluster of a run, and knows which faults it can have."""
 
     def __init__(
-        self, *, nodes: int, target: str, release: str, seed: int, settings: dict[str, str]
+        self,
+        *,
+        nodes: int,
+        target: str,
+        release: str,
+        seed: int,
+        settings: dict[str, str],
+        given: GivenNodes | None,
     ) -> None:
-        self._ids = range(1, nodes + 1)
+        self.ids = range(1, nodes + 1) if given is None else given.ids
+        self._given = given
         self._target = target
         self._release = release
         self._seed = seed
@@ -192,6 +243,8 @@ class _Maker:
         return tuple(able), tuple(left_out)
 
     def _reason_against(self, kind: Kind, can_impair: bool) -> str | None:
+        if self._given is not None:
+            return None if self._given.can(kind) else "no command of the cluster does it"
         if kind.impairs and not can_impair:
             return "this kernel has no netem (with --loopback, the proxies do it)"
         if kind.needs_preload and not can_compile():
@@ -201,7 +254,7 @@ class _Maker:
                 return "the points are in our code"
             if compiled_points():
                 return "the nodes are compiled, and have no points"
-        if kind.changes_voters and len(self._ids) < _VOTERS_MIN:
+        if kind.changes_voters and len(self.ids) < _VOTERS_MIN:
             return f"it needs {_VOTERS_MIN} nodes"
         return None
 
@@ -211,9 +264,11 @@ class _Maker:
         controls.mkdir(parents=True)
         needs_preload = any(kind.needs_preload for kind in kinds)
         preload = Preload.compiled(controls) if needs_preload else Preload(controls)
-        network: FaultyNetwork = (
-            await Namespaces.open(self._ids) if is_inside() else Proxies(self._ids)
-        )
+        network: FaultyNetwork
+        if self._given is not None:
+            network = self._given.network
+            return Stage(nodes=self._given, network=network, preload=preload, points=controls)
+        network = await Namespaces.open(self.ids) if is_inside() else Proxies(self.ids)
         try:
             nodes = self._nodes(folder / "cluster", network, preload, controls, kinds)
         except BaseException:
@@ -236,13 +291,13 @@ class _Maker:
         rng = random.Random(self._seed)
         if self._target == KRAFT:
             return KraftNodes(
-                *(folder, self._ids, network, self._settings, rng),
+                *(folder, self.ids, network, self._settings, rng),
                 runtime=self.runtime(),
                 environment_of=environment,
             )
         has_points = Kind.KILL_AT_POINT in kinds
         return Nodes(
-            *(folder, self._ids, network, self._settings, rng),
+            *(folder, self.ids, network, self._settings, rng),
             program=PROGRAM if has_points else NODE_PROGRAM,
             environment_of=environment,
         )
@@ -253,6 +308,19 @@ class _Maker:
             return find_runtime(self._release, lambda line: click.echo(line, err=True))
         except Unavailable as error:
             raise click.ClickException(f"Kafka is not available: {error.lacks}") from None
+
+
+def _addresses(controllers: Sequence[str]) -> dict[int, Address]:
+    """The addresses of `ID=HOST:PORT`; raises `click.UsageError`."""
+    found = {}
+    for each in controllers:
+        match = _CONTROLLER.fullmatch(each)
+        if match is None:
+            raise click.UsageError(f"{each!r} is no controller: write ID=HOST:PORT")
+        found[int(match[1])] = Address(match[2], int(match[3]))
+    if len(found) < NODES_MIN:
+        raise click.UsageError(f"a run needs {NODES_MIN} controllers with different ids")
+    return found
 
 
 def settings_of(file: Path | None, given: tuple[str, ...]) -> dict[str, str]:

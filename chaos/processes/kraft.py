@@ -33,7 +33,6 @@ _JAVA: Final = (
 class KraftNodes(Nodes):
     """The processes of a cluster of Kafka's controllers, and their folders."""
 
-    FORWARDS = False
     # The shutdown hook of Java's virtual machine ends it as by the signal.
     SHUT_DOWN_CODES = (0, 143)
 

@@ -3,7 +3,7 @@
 All of it is Kafka's own protocol, so that the same clients work against our controllers and
 Kafka's. There are two kinds of objects:
 
-- A *register* is the subscription `fire-N-...` to clients' metrics, whose `metrics` one client
+- A *register* is the subscription `fire-N` to clients' metrics, whose `metrics` one client
   sets to n1, n2, n3 ... A number is used once, so that it can be looked for in the log.
 - A *user* is a SCRAM credential that several clients set and remove. The answer to a removal says
   whether the credential was there, so that the answers to changes alone show an order.
@@ -120,9 +120,8 @@ class Client:
 
     async def ask(self, api_key: ApiKey, fill: Fill) -> Any:
         """The answer to a request that is sent once; raises `NoResponse`."""
-        address = self._leader or self._nodes[self._turn % len(self._nodes)]
         try:
-            found = await self._channels.ask(address, api_key, fill, timeout_ms=ATTEMPT_MS)
+            found = await self._channels.ask(self._address, api_key, fill, timeout_ms=ATTEMPT_MS)
         except (NoResponse, Incompatible) as error:
             self.move_on()
             if isinstance(error, NoResponse):
@@ -130,6 +129,15 @@ class Client:
             # The connection ended in the middle of its first requests.
             raise NoResponse(str(error), may_be_done=True) from None
         return found.value
+
+    @property
+    def is_of_kafka(self) -> bool:
+        """True if the node that this client asks is one of Kafka's, which forwards nothing."""
+        return self._channels.is_of_kafka(self._address)
+
+    @property
+    def _address(self) -> Address:
+        return self._leader or self._nodes[self._turn % len(self._nodes)]
 
     def move_on(self) -> None:
         """Ask the next node from now on."""
@@ -159,10 +167,10 @@ class Client:
 class Load:
     """The clients of a run."""
 
-    def __init__(self, addresses: Mapping[int, Address], *, forwards: bool = True) -> None:
-        """`forwards` if every node passes changes on to the leader."""
+    def __init__(self, addresses: Mapping[int, Address], tag: str = "fire") -> None:
+        """All names begin with `tag`: in a cluster that lives on, no two runs may have one."""
         self._addresses = dict(addresses)
-        self._forwards = forwards
+        self._tag = tag
         self.registers: list[Register] = []
         self.history: list[Operation] = []
         self.commits: list[Commit] = []
@@ -171,9 +179,11 @@ class Load:
         """Errors that were answered, by name."""
         self._current: dict[str, Register] = {}
         self._numbers = count(1)
+        self._users: list[str] = []
         self._user = self._new_user()
         self._progress = asyncio.Event()
-        self._pending: set[_Pending] = set()
+        self.is_of_kafka = False
+        """True once a node of Kafka has answered."""
 
     @property
     def acknowledged(self) -> int:
@@ -186,17 +196,12 @@ class Load:
 
     async def run(self) -> None:
         """Send requests until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for node in self._addresses:
-                    for place in range(WRITERS_PER_NODE):
-                        tasks.create_task(self._repeat(node, self._writer(f"{node}-{place}")))
-                    tasks.create_task(self._repeat(node, self._read, SELDOM_MS))
-                    tasks.create_task(self._repeat(node, self._user_changer(), SELDOM_MS))
-        finally:
-            # What was under way may take effect, or may not.
-            self.history += [each.unanswered() for each in self._pending]
-            self._pending.clear()
+        async with asyncio.TaskGroup() as tasks:
+            for node in self._addresses:
+                for place in range(WRITERS_PER_NODE):
+                    tasks.create_task(self._repeat(node, self._writer(f"{node}-{place}")))
+                tasks.create_task(self._repeat(node, self._read, SELDOM_MS))
+                tasks.create_task(self._repeat(node, self._user_changer(), SELDOM_MS))
 
     async def success_after(self, moment: float) -> float:
         """Wait for a change that was begun after `moment` and acknowledged; return when that
@@ -229,6 +234,33 @@ class Load:
                         )
         return problems
 
+    async def remove_all(self) -> None:
+        """Remove every object of the run from the cluster; raises `AdminError`."""
+        addresses = list(self._addresses.values())
+        async with AdminClient(addresses, is_controller=True, timeout_ms=READ_MS) as admin:
+            for register in self.registers:
+                await admin.alter_configs(CLIENT_METRICS, register.name, {}, removed=[NAME])
+        client = Client(min(self._addresses), self._addresses)
+        try:
+            for user in self._users:
+                await self._remove(client, user)
+        finally:
+            await client.close()
+
+    async def _remove(self, client: Client, user: str) -> None:
+        while True:
+            try:
+                answer = await client.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, _deletion(user))
+                if answer.results[0].error_code.value != ErrorCode.RESOURCE_NOT_FOUND:
+                    _check(answer.results[0])
+            except NoResponse:
+                await asyncio.sleep(SELDOM_MS / 1_000)
+            except _Refusal as refusal:
+                await self._go_on(client, refusal)
+                await asyncio.sleep(SELDOM_MS / 1_000)
+            else:
+                return
+
     async def _repeat(
         self,
         home: int,
@@ -244,19 +276,24 @@ class Load:
                     pass
                 except _Refusal as refusal:
                     self.refusals[str(refusal)] += 1
-                    if refusal.code == ErrorCode.NOT_CONTROLLER and not self._forwards:
-                        await client.find_leader()
-                    else:
-                        client.move_on()
+                    await self._go_on(client, refusal)
                 await asyncio.sleep(pause_ms / 1_000)
         finally:
             await client.close()
+
+    async def _go_on(self, client: Client, refusal: _Refusal) -> None:
+        """Let a client that was refused ask another node."""
+        if refusal.code == ErrorCode.NOT_CONTROLLER and client.is_of_kafka:
+            self.is_of_kafka = True
+            await client.find_leader()
+        else:
+            client.move_on()
 
     def _writer(self, place: str) -> Callable[[Client], Coroutine[Any, Any, None]]:
         async def write(client: Client) -> None:
             register = self._current.get(place)
             if register is None or register.is_worn:
-                register = Register(f"fire-{place}-{next(self._numbers)}")
+                register = Register(f"{self._tag}-{place}-{next(self._numbers)}")
                 self._current[place] = register
                 self.registers.append(register)
             register.asked += 1
@@ -316,18 +353,15 @@ class Load:
     def _asked(self, key: Key, asked: Hashable, *, changes: bool = True) -> "_Pending":
         return _Pending(self, key, asked, changes)
 
-    def began(self, pending: "_Pending") -> None:
-        """Remember a request under way."""
-        self._pending.add(pending)
-
-    def ended(self, pending: "_Pending", operation: Operation | None) -> None:
-        """Put the request into the history, if it may have had an effect."""
-        self._pending.discard(pending)
+    def ended(self, operation: Operation | None) -> None:
+        """Put a request into the history, if it may have had an effect."""
         if operation is not None:
             self.history.append(operation)
 
     def _new_user(self) -> _User:
-        return _User(f"fire-user-{next(self._numbers)}")
+        user = _User(f"{self._tag}-user-{next(self._numbers)}")
+        self._users.append(user.name)
+        return user
 
 
 class _Pending:
@@ -343,7 +377,6 @@ class _Pending:
         self._done: Operation | None = None
 
     def __enter__(self) -> "_Pending":
-        self._load.began(self)
         return self
 
     def returns(self, answer: Hashable) -> None:
@@ -366,7 +399,7 @@ class _Pending:
         never_sent = isinstance(error, NoResponse) and not error.may_be_done
         if done is None and self._changes and not never_sent:
             done = self.unanswered()
-        self._load.ended(self, done)
+        self._load.ended(done)
 
 
 def _ns(moment: float) -> int:

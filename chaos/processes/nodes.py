@@ -31,8 +31,8 @@ class NodeEnded(Exception):
 class Nodes:
     """The processes of one cluster and their folders."""
 
-    FORWARDS = True
-    """True if each node passes changes on to the leader."""
+    HAS_DISKS = True
+    """True if the logs of the nodes can be read in the end."""
     SHUT_DOWN_CODES: Sequence[int] = (0,)
     """The exit codes of a node that was stopped in order."""
 

@@ -63,6 +63,8 @@ class Report:
     committed: int
     """Offset up to which the logs were compared."""
     log_bytes: int
+    disks: int
+    """The nodes whose logs were read: none of a cluster that lives on."""
     problems: Sequence[str]
     """The violations of the promise; empty if the run passed."""
     target: str = "metaquorum"
@@ -105,7 +107,7 @@ class Report:
             "",
             f"{self.nodes} nodes of {self.target}, {self.network}, seed {self.seed}",
             f"{self.acknowledged} writes acknowledged, {self.unknown} without an answer",
-            f"{self.log_bytes} bytes up to offset {self.committed} compared on {self.nodes} disks",
+            f"{self.log_bytes} bytes up to offset {self.committed} compared on {self.disks} disks",
         ]
         if self.judgement is not None:
             lines.append(

@@ -1,5 +1,6 @@
 """Real controllers under fire, in the short form; `make fire ROUNDS=50` is the long one."""
 
+import asyncio
 import json
 import os
 import select
@@ -13,7 +14,11 @@ from typing import Any, Final
 
 import pytest
 
+from admin.client import security
+from admin.client.admin_client import AdminClient
 from chaos.processes.preload import can_compile
+from chaos.processes.proxies import free_addresses
+from quorum.transport.address import Address
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.kafka_tools import runtime
 from tests.support.tree import ROOT
@@ -150,6 +155,79 @@ def test_nodes_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
         run.kill()
     for node in nodes:
         wait_until_ended(node)
+
+
+CLUSTER_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
+START: Final = (
+    "cd FOLDER/n{node} && (setsid PYTHON -m admin.cli.main start --config node.properties"
+    " >> node.log 2>&1 < /dev/null & echo $! > pid)"
+)
+KILL: Final = "kill -9 $(cat FOLDER/n{node}/pid)"
+STOP: Final = (
+    "kill $(cat FOLDER/n{node}/pid); while kill -0 $(cat FOLDER/n{node}/pid); do sleep 0.05; done"
+)
+
+
+def test_a_cluster_that_somebody_runs_is_broken_by_his_commands_and_left_as_it_was(
+    tmp_path: Path,
+) -> None:
+    addresses = dict(zip((1, 2, 3), free_addresses(NODES), strict=True))
+    known = ",".join(f"{id}@{address}" for id, address in addresses.items())
+    for id, address in addresses.items():
+        (tmp_path / f"n{id}").mkdir()
+        settings = {
+            "process.roles": "controller",
+            "node.id": id,
+            "cluster.id": CLUSTER_ID,
+            "listeners": address,
+            "log.dir": tmp_path / f"n{id}" / "data",
+            "quorum.voters": known,
+        }
+        lines = [f"{name}={value}\n" for name, value in settings.items()]
+        (tmp_path / f"n{id}" / "node.properties").write_text("".join(lines))
+    start, kill, stop = (
+        each.replace("FOLDER", str(tmp_path)).replace("PYTHON", sys.executable)
+        for each in (START, KILL, STOP)
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for id in addresses:
+        subprocess.run(start.replace("{node}", str(id)), shell=True, check=True, env=environment)
+    try:
+        where = [f"--controller={id}={address}" for id, address in addresses.items()]
+        how = (f"--start-command={start}", f"--kill-command={kill}", f"--stop-command={stop}")
+        (tmp_path / "run").mkdir()
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "chaos.processes", "--json", "--target", "given"),
+                *("--rounds", "4", "--seed", str(SEED), "--folder", str(tmp_path / "run")),
+                *where,
+                *how,
+            ],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr + done.stdout
+        report = json.loads(done.stdout)
+        assert report["judgement"]["with_reads"] == "linearizable"
+        assert report["disks"] == 0
+        assert any(each.startswith("cut-leader: ") for each in report["left_out"])
+        assert asyncio.run(users_of(addresses[1])) == []
+        for id in addresses:
+            assert Path(f"/proc/{(tmp_path / f'n{id}' / 'pid').read_text().strip()}").exists()
+    finally:
+        for id in addresses:
+            subprocess.run(kill.replace("{node}", str(id)), shell=True, check=False)
+
+
+async def users_of(address: Address) -> list[str]:
+    """The users that the cluster knows."""
+    async with AdminClient([address], is_controller=True) as client:
+        answer = await client.carry_out(security.describe_users())
+    return [each.name for each in security.read_users(answer)]
 
 
 @pytest.mark.long

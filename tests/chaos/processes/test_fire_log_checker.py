@@ -111,6 +111,7 @@ def test_the_report_says_what_was_missed() -> None:
         unknown=1,
         committed=12,
         log_bytes=900,
+        disks=3,
         problems=["the logs of nodes 1 and 2 differ at byte 3"],
     )
     assert percentile(report.recoveries_ms, 99) == 2_970

@@ -32,6 +32,7 @@ REPORT = Report(
     unknown=3,
     committed=12,
     log_bytes=900,
+    disks=3,
     problems=[],
     version="0.1.0",
     command="python -m chaos.processes --seed 7",
