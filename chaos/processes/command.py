@@ -181,9 +181,8 @@ def command(
     for reason in left_out:
         click.echo(f"left out: {reason}", err=True)
     if dry_run:
-        for number, each in enumerate(
-            planned(able, range(1, nodes + 1), rounds, schedule_rng(seed)), start=1
-        ):
+        coming = planned(able, maker.ids, rounds, schedule_rng(seed))
+        for number, each in enumerate(coming, start=1):
             click.echo(f"{number:4}  {each!s:40} at least {each.hold_ms} ms")
         return
     wish = RunSettings(

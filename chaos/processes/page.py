@@ -12,7 +12,18 @@ from typing import Any, Final
 from chaos.linearizability.checker import Verdict
 from chaos.processes.timeline import WINDOW_MS, percentile
 from lag import output
-from lag.output.charts import Chart, Row, Series, Span, lines, responsive, spans
+from lag.output.charts import (
+    NARROW_BELOW_PX,
+    Chart,
+    Picture,
+    Row,
+    Series,
+    Span,
+    gutter_of,
+    lines,
+    responsive,
+    spans,
+)
 from lag.output.tables import Badge
 from lag.units import show_span
 
@@ -134,31 +145,34 @@ def _charts(report: Data) -> list[tuple[str, Chart]]:
     ]
     commits = Series("commits/s", _rates(began, course["windows"]["commits"]), 0)
     latency = Series("p99", _latencies(began, course["windows"]["p99_ms"]), 1)
+    rows = _rows(report)
+
+    def over_time(px: int, series: Series, label: str, **how: Any) -> Picture:
+        # On a narrow screen the names of the rows stand above their spans.
+        if px >= NARROW_BELOW_PX:
+            how["gutter"] = gutter_of(rows)
+        return lines(px, span, [series], bands=bands, label=label, **how)
+
+    def of_latency(px: int) -> Picture:
+        label = "99th percentile of the latency, logarithmic"
+        return over_time(px, latency, label, show=show_span, is_log=True)
+
     return [
-        ("Faults and leaders", responsive(lambda px: _spans(px, span, report))),
+        (
+            "Faults and leaders",
+            responsive(lambda px: spans(px, span, rows, label="faults by kind, and leaders")),
+        ),
         (
             "Commits per second",
-            responsive(
-                lambda px: lines(px, span, [commits], bands=bands, label="commits per second")
-            ),
+            responsive(lambda px: over_time(px, commits, "commits per second")),
         ),
-        (
-            f"Latency of commits, p99 of each {WINDOW_MS} ms",
-            responsive(
-                lambda px: lines(
-                    *(px, span, [latency]),
-                    bands=bands,
-                    show=show_span,
-                    label="99th percentile of the latency, logarithmic",
-                    is_log=True,
-                )
-            ),
-        ),
+        (f"Latency of commits, p99 of each {WINDOW_MS} ms", responsive(of_latency)),
     ]
 
 
-def _spans(width: int, span: tuple[int, int], report: Data) -> Any:
-    began = span[0]
+def _rows(report: Data) -> list[Row]:
+    """A row of spans for each kind of fault, and one for each node that led."""
+    began = report["course"]["began_ms"]
     kinds: dict[str, list[Span]] = {}
     for each in report["rounds"]:
         kinds.setdefault(each["kind"], []).append(
@@ -171,11 +185,10 @@ def _spans(width: int, span: tuple[int, int], report: Data) -> Any:
         leaders.setdefault(each["leader"], []).append(
             Span(began + each["start_ms"], began + each["end_ms"], kind, title)
         )
-    rows = [
+    return [
         *(Row(kind, found) for kind, found in sorted(kinds.items())),
         *(Row(f"node {node} leads", found) for node, found in sorted(leaders.items())),
     ]
-    return spans(width, span, rows, label="faults by kind, and who led when")
 
 
 def _rates(began: int, commits: Sequence[int]) -> list[tuple[int, float | None]]:

@@ -13,6 +13,7 @@ from lag.units import show_count
 
 WIDE_PX: Final = 940
 NARROW_PX: Final = 340
+NARROW_BELOW_PX: Final = 600
 SERIES_COLOURS: Final = 8
 _GUTTER_PX: Final = 58
 _MARGIN_PX: Final = 12
@@ -103,17 +104,21 @@ def lines(
     show: Callable[[float], str] = show_count,
     label: str,
     is_log: bool = False,
+    gutter: int = _GUTTER_PX,
 ) -> Picture:
-    """Lines over time, with marked moments above and bands behind them."""
+    """Lines over time, with marked moments above and bands behind them.
+
+    `gutter` is the width of the values on the left: that of `spans` puts both on one time line.
+    """
     height, top, bottom = 240, 22, 216
     values = [value for one in series for _, value in one.points if value is not None]
     most = max(values, default=0.0)
     ticks = decade_ticks(most) if is_log else number_ticks(most, 4)
-    x = Scale(span[0], span[1], _GUTTER_PX, width - _MARGIN_PX)
+    x = Scale(span[0], span[1], gutter, width - _MARGIN_PX)
     y = Scale(0, ticks[-1], bottom, top, is_log)
     shapes = [
         *(_bar(band, x, top, bottom - top, f"band {band.kind}") for band in bands),
-        *_y_axis(y, ticks, width, show),
+        *_y_axis(y, ticks, (gutter, width - _MARGIN_PX), show),
         *_time_axis(x, span, width, bottom),
         *_marks(marks, x, top, bottom),
         *(_line(one, x, y, show) for one in series),
@@ -140,14 +145,14 @@ def _group(title: str, shapes: Sequence[Shape]) -> Shape:
 
 
 def _y_axis(
-    y: Scale, ticks: Sequence[float], width: int, show: Callable[[float], str]
+    y: Scale, ticks: Sequence[float], ends_px: tuple[int, int], show: Callable[[float], str]
 ) -> list[Shape]:
     shapes = []
     for tick in ticks:
         at = y.at(tick)
-        ends = {"x1": _GUTTER_PX, "x2": width - _MARGIN_PX, "y1": at, "y2": at}
+        ends = {"x1": ends_px[0], "x2": ends_px[1], "y1": at, "y2": at}
         shapes.append(Shape("line", {**ends, "class": "grid"}))
-        shapes.append(_text(show(tick), _GUTTER_PX - 6, at + 4, "end"))
+        shapes.append(_text(show(tick), ends_px[0] - 6, at + 4, "end"))
     return shapes
 
 
@@ -202,8 +207,8 @@ def spans(
     width: int, span: tuple[int, int], rows: Sequence[Row], *, label: str, is_time: bool = True
 ) -> Picture:
     """Rows of spans over time: the steps of moves, or the terms of leaders."""
-    is_narrow = width < 600
-    gutter = 8 if is_narrow else min(220, 16 + _width_of(row.name for row in rows))
+    is_narrow = width < NARROW_BELOW_PX
+    gutter = 8 if is_narrow else gutter_of(rows)
     # Notes stand beside the bars, or above them on a narrow screen.
     end = width - _MARGIN_PX - (0 if is_narrow else _width_of(row.note for row in rows))
     each = 36 if is_narrow else 24
@@ -223,6 +228,11 @@ def spans(
         shapes.append(_rect(gutter, bar, end - gutter, 16, "lane"))
         shapes.extend(_bar(one, x, bar, 16, f"bar {one.kind}") for one in row.spans)
     return Picture(width, bottom + (24 if is_time else 4), label, shapes)
+
+
+def gutter_of(rows: Sequence[Row]) -> int:
+    """The width of the names of rows, left of their spans in a wide picture."""
+    return min(220, 16 + _width_of(row.name for row in rows))
 
 
 def counted(width: int, rows: Sequence[Row], *, label: str) -> Picture:
@@ -245,7 +255,7 @@ def heat(width: int, span: tuple[int, int], rows: Sequence[Heat], *, label: str)
     """A row for each name and a cell for each window; the darker, the more. Zero stays blank."""
     gutter = 16 + min(120, _width_of(row.name for row in rows))
     end = width - _MARGIN_PX
-    each = 18 if width < 600 else 20
+    each = 18 if width < NARROW_BELOW_PX else 20
     most = max((v for row in rows for v in row.values if v is not None), default=0.0)
     bottom = len(rows) * each + 6
     x = Scale(span[0], span[1], gutter, end)
