@@ -70,6 +70,7 @@ def test_acknowledged_writes_survive_a_leader_that_is_cut_off(tmp_path: object) 
     assert report["network"] == "proxies"
 
 
+@pytest.mark.long
 def test_acknowledged_writes_survive_nodes_that_leave_and_come_back(tmp_path: object) -> None:
     """Each is a voter again in the end: a run compares the logs of all."""
     kinds = ["wipe-one", "damage-one", "change-voters", "rolling-restart", "kill-at-point"]
@@ -78,6 +79,7 @@ def test_acknowledged_writes_survive_nodes_that_leave_and_come_back(tmp_path: ob
     assert report["judgement"]["reads"] > 0
 
 
+@pytest.mark.long
 def test_acknowledged_writes_survive_faulty_disks_and_clocks(tmp_path: object) -> None:
     if not can_compile():
         pytest.skip("there is no C compiler for the library that damages disk and clock")
@@ -87,6 +89,7 @@ def test_acknowledged_writes_survive_faulty_disks_and_clocks(tmp_path: object) -
     assert "could not be synced" in failing["note"]
 
 
+@pytest.mark.long
 def test_acknowledged_writes_survive_links_that_delay_lose_and_go_one_way(
     tmp_path: object,
 ) -> None:
@@ -168,6 +171,7 @@ STOP: Final = (
 )
 
 
+@pytest.mark.long
 def test_a_cluster_that_somebody_runs_is_broken_by_his_commands_and_left_as_it_was(
     tmp_path: Path,
 ) -> None:
