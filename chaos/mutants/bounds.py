@@ -37,8 +37,8 @@ BOUNDS: Final = (
     Mutant(
         name="the limit of parked fetches is not checked",
         module="quorum.core.replica_progress",
-        old="full = len(self._parked) >= self._bounds.parked_fetches\n",
-        new="full = False\n",
+        old="        return count >= self._bounds.parked_fetches\n",
+        new="        return False\n",
         caught_by=("R24",),
         directed="quorum_bounds",
         seed=5,
