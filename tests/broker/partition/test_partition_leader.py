@@ -163,11 +163,18 @@ def test_a_follower_behind_the_high_watermark_is_not_proposed() -> None:
 
 def test_a_follower_behind_the_start_of_the_leader_epoch_is_not_proposed() -> None:
     """KAFKA-7128: what the leader before committed may lie between the two."""
-    leader = leading(assignment(isr=(1, 2)), log_end=100, high_watermark=60)
-    fetch(leader, 3, 70)
-    assert propose(leader) is None
+    first = assignment(isr=(1, 2))
+    leader = leading(first, log_end=100, high_watermark=60)
     fetch(leader, 3, 100)
-    assert propose(leader) is not None
+    grow(leader, 120)
+    epoch, partition_epoch = first.leader_epoch + 1, first.partition_epoch + 1
+    leader.update(
+        assignment(isr=(1, 2), leader_epoch=epoch, partition_epoch=partition_epoch), now_ms=2
+    )
+    # It had caught up, and its records end before the new epoch.
+    assert propose(leader, now_ms=2) is None
+    fetch(leader, 3, 120, now_ms=3)
+    assert propose(leader, now_ms=3) is not None
 
 
 @pytest.mark.parametrize(
