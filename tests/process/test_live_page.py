@@ -111,11 +111,28 @@ async def test_an_operator_plans_begins_pauses_and_cancels_a_move(tmp_path: Path
             await page.click("Cancel", ".move")
             await page.until_text("dialog", "6 partitions would be left with these replicas")
             assert running_moves(node) == [1]
+            await page.run(ANSWERED_AFTER_THE_EVENT)
             await page.click("Cancel the move", "dialog")
             await page.until_text("#moves details", "Ended: 1")
-            assert await focused(page) == "Moves"
+            await page.until(FOCUSED, wanted=lambda text: text == "Moves")
             assert not running_moves(node)
             await page.until_text("#timeline", "Move 1 is cancelled")
+
+
+ANSWERED_AFTER_THE_EVENT: Final = """
+    const real = window.fetch;
+    window.fetch = async (...asked) => {
+        const answer = await real(...asked);
+        while (document.querySelector('.move')) await new Promise(done => setTimeout(done, 10));
+        return answer;
+    };
+"""
+"""The page learns of a change by the event stream before its own request is answered."""
+
+FOCUSED: Final = """
+    const e = document.activeElement;
+    return e === document.body ? 'BODY' : e.innerText;
+"""
 
 
 COLOURED: Final = """
@@ -137,9 +154,7 @@ async def enter(page: Browser, text: str, within: str = "body") -> None:
 
 
 async def focused(page: Browser) -> str:
-    found: str = await page.run(
-        "const e = document.activeElement; return e === document.body ? 'BODY' : e.innerText"
-    )
+    found: str = await page.run(FOCUSED)
     return found
 
 

@@ -50,6 +50,8 @@ export function confirm({ title, confirmText, danger = false, fields = [], previ
   const no = button("Keep as it is", () => dialog.close());
   const form = el("form", { method: "dialog" }, el("h2", {}, title), content, ...fields, problem, el("div", { class: "end" }, no, yes));
   const dialog = el("dialog", { "aria-label": title }, form);
+  const opener = document.activeElement;
+  const section = opener?.closest("section");
   const key = newKey();
   const fail = (error) => {
     problem.hidden = false;
@@ -68,7 +70,11 @@ export function confirm({ title, confirmText, danger = false, fields = [], previ
       yes.disabled = false;
     }
   });
-  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    // What opened it may be gone by now, as the row of a move that was cancelled, and cannot get the focus back.
+    if (!opener?.isConnected) section?.querySelector("h2").focus({ preventScroll: true });
+  });
   document.body.append(dialog);
   dialog.showModal();
   if (preview) {
