@@ -24,6 +24,7 @@ from admin.tools.local_security import LocalSecurity
 from bench.faults import RunFailed
 from bench.rival_processes import START_MS, RivalCluster, until
 from bench.rivals import SETTINGS_FILE, Rival, Side
+from quorum.clocks import wall_ms
 from quorum.transport.address import Address
 
 KAFKAS: Final = 3
@@ -157,6 +158,30 @@ class MigratedCluster(RivalCluster):
             await self.spawn(node)
             await self.wait_until_it_serves(node)
             await self.until_in_sync()
+
+    async def roll_controllers(self) -> None:
+        """Give each controller of Kafka the same line, and restart it, one after the other.
+
+        The next one is stopped when all follow: the quorum never lacks more than one.
+        """
+        for node in self.controllers:
+            self._name_both_kinds(node)
+            await self.stop(node)
+            since_ms = wall_ms()
+            await self.spawn(node)
+            await self._until_caught_up(since_ms)
+
+    async def _until_caught_up(self, since_ms: int) -> None:
+        async with self.client() as client:
+
+            async def have_all() -> bool:
+                try:
+                    found = await client.describe_quorum()
+                except AdminError:
+                    return False
+                return all(each.last_caught_up_ms >= since_ms for each in found.voters)
+
+            await until(have_all, "all voters catch up", within_ms=START_MS, poll_ms=200)
 
     async def start_kafkas_again(self) -> None:
         """Start Kafka's controllers, which find ours from now on."""

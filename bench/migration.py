@@ -46,6 +46,7 @@ MIN_ISR: Final = {"min.insync.replicas": "2"}
 
 PHASES: Final = {
     "roll": "rolling restart of the brokers with the new line (Kafka's own work)",
+    "roll-controllers": "rolling restart of Kafka's controllers with it (Kafka's own work)",
     "start": "`migrate start`: ours take over",
     "finish": "`migrate finish`: Kafka's controllers are stopped",
     "again": "Kafka's controllers are started again",
@@ -125,6 +126,7 @@ class Journey:
         await cluster.write_settings()
         await cluster.start_ours()
         await self.phase("roll", cluster.roll)
+        await self.phase("roll-controllers", cluster.roll_controllers)
         await self.phase("start", lambda: self._migrate("start"))
         await self.phase("finish", lambda: self._finish(cluster.controllers))
 
