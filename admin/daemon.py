@@ -23,6 +23,7 @@ from admin.http.gateway import Gateway
 from admin.http.start import http_exposures, listen_http
 from admin.monitoring.controller_monitor import ControllerMonitor
 from admin.monitoring.exposition import text_of
+from admin.recent_log import RecentLog
 from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
 from controller.apis.router import Router
@@ -37,6 +38,7 @@ from quorum.driver import FAREWELL_SECONDS_MAX
 from quorum.log_events import LogEvent
 from quorum.persistent_state import QuorumConfig
 from quorum.process import StartError, binding, run_process, stop_event
+from quorum.process_log import RECENT
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.request_limits import METADATA_LOG_FETCH_BYTES_MAX
 from quorum.transport.audit_log import AuditLog
@@ -153,6 +155,7 @@ async def _listen(
     node = opened.quorum.node
     is_loaded = Loaded(controller, lambda: node.high_watermark)
     rights = authorization(config.authorizer, controller.image, is_loaded, audit_log)
+    scrub = config.scrubber.scrub
     service = Service(
         controller,
         opened.quorum,
@@ -167,7 +170,7 @@ async def _listen(
         tokens=config.tokens,
         authorization=rights,
         audit_log=audit_log,
-        host=Host(settings=config.settings, scrub=config.scrubber.scrub),
+        host=Host(settings=config.settings, scrub=scrub, log=RecentLog(RECENT, scrub).read),
     )
     router = Router(service, clock=monotonic_ms, security=config.quorum.security)
     parts.push_async_callback(router.close)

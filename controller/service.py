@@ -126,6 +126,10 @@ class CapabilityHandler(Protocol):
         ...
 
 
+async def _no_log() -> tuple[str, ...]:
+    return ()
+
+
 @dataclass(slots=True, kw_only=True)
 class Host:
     """The process around a node, as its owner describes it for a bug report."""
@@ -136,6 +140,8 @@ class Host:
     """Returns a text without the secrets of this node."""
     metrics: Callable[[], Awaitable[bytes]] | None = None
     """Returns the metrics as text; None where nobody can scrape them."""
+    log: Callable[[], Awaitable[tuple[str, ...]]] = _no_log
+    """Returns the newest lines of the log, without secrets."""
 
 
 class Service:

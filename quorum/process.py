@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from quorum import log_levels, process_log
 from quorum.allocator import give_back_freed_memory
@@ -22,6 +22,8 @@ from quorum.transport.refusal_log import printable
 from quorum.transport.security.tls import TlsUnusable
 
 logger = logging.getLogger("process")
+
+SWITCH_SECONDS: Final = 0.0005
 
 
 class StartError(Exception):
@@ -82,6 +84,9 @@ def run_process(
         TlsUnusable,
         *failures,
     )
+    # A thread that computes, such as one that decodes a large request, keeps the interpreter's lock
+    # for this long each time the loop has let it go for a system call; by default for 5 ms.
+    sys.setswitchinterval(SWITCH_SECONDS)
     failed = False
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:

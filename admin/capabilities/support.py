@@ -1,9 +1,7 @@
 """The facts about the node that is asked that a bug report needs, without its secrets."""
 
-import asyncio
 import platform
-from collections.abc import Iterable
-from typing import Annotated, Final
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -11,11 +9,7 @@ from admin.capabilities.needs import ALTER_VOTERS
 from admin.capabilities.quorum import Quorum, quorum_of
 from admin.capabilities.schema import Answer, Context, Request, Route
 from quorum import log_levels
-from quorum.process_log import RECENT
 from quorum.version import VERSION
-
-LOG_BYTES_MAX: Final = 1024 * 1024
-"""The newest lines of the log, and so most of the answer."""
 
 
 class NodeSupport(Answer, frozen=True, kw_only=True):
@@ -46,7 +40,6 @@ class DescribeSupport(Request[NodeSupport], frozen=True, kw_only=True):
         service = context.service
         host = service.host
         scrub = host.scrub
-        lines = newest(RECENT)
         return NodeSupport(
             node_id=service.quorum.node.me.id,
             version=VERSION,
@@ -56,18 +49,5 @@ class DescribeSupport(Request[NodeSupport], frozen=True, kw_only=True):
             levels=dict(log_levels.levels()),
             quorum=quorum_of(await service.describe_quorum(stale=True)),
             metrics="" if host.metrics is None else (await host.metrics()).decode(),
-            # In a thread: it takes a second of a slow machine, and a leader has heartbeats to send.
-            log=await asyncio.to_thread(lambda: tuple(map(scrub, lines))),
+            log=await host.log(),
         )
-
-
-def newest(lines: Iterable[str], bytes_max: int = LOG_BYTES_MAX) -> list[str]:
-    """Return the newest lines that fit."""
-    found: list[str] = []
-    left = bytes_max
-    for line in reversed([*lines]):
-        left -= len(line.encode(errors="replace")) + 1
-        if left < 0:
-            break
-        found.append(line)
-    return found[::-1]
