@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 EVERY_MS_MIN: Final = 1_000
 THROTTLE: Final = 16_000_000
 """Bytes per second: a backup of a million partitions takes eight seconds, of which the leader
-spends a twentieth on it."""
+spends a thirtieth on it."""
 
 
 def _age_ms(text: str) -> int:
