@@ -178,7 +178,7 @@ golden: $(VENV)/installed ## record transcripts anew; read the difference before
 
 ROUNDS ?= 50
 SEED ?=
-KIND ?= both
+KIND ?= everything
 
 .PHONY: fire
 fire: $(VENV)/installed ## kill, hold up and cut off real controllers under load, and judge what is left (ROUNDS=50 SEED=7)
@@ -263,7 +263,7 @@ BASE ?= 0
 
 .PHONY: sim
 sim: $(VENV)/installed ## quorums and whole clusters under faults in virtual time (SEEDS=n [BASE=m]: so many; SEED=n: that one; KIND=quorum, cluster, hostile)
-	$(PYTHON_M) chaos run --kind $(KIND) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --base $(BASE)) $(ARGS)
+	$(PYTHON_M) chaos sim --profile $(KIND) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --base $(BASE) --keep-going) $(ARGS)
 
 IMAGES ?= 10000
 

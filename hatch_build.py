@@ -31,8 +31,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 ABOVE: Final = "metaquorum"
 """The package of the wheel that contains ours."""
 ABOVE_SOURCE: Final = '"""A Raft metadata quorum that speaks the Kafka protocol."""\n'
-TESTED_ONLY: Final = ("chaos",)
-"""The packages of the tree that are not in the wheel: they break the product, on purpose."""
+TREE_ONLY: Final = ("chaos/__main__.py", "chaos/fuzz", "chaos/mutants", "chaos/processes")
+"""The parts of the packages that are not in the wheel: they need the sources, or start processes
+from the tree."""
 ASKED: Final = "METAQUORUM_COMPILED"
 """An environment variable: the one thing that reaches a build through every installer."""
 OPT_LEVEL: Final = "MYPYC_OPT_LEVEL"
@@ -108,7 +109,7 @@ def lay_out(root: Path, packages: Iterable[str], into: Path) -> None:
     # The marker of PEP 561 holds for every package below.
     (above / "py.typed").touch()
     names, refused = frozenset(packages), list[str]()
-    for path in sources(root, sorted(names)):
+    for path in shipped(root, sorted(names)):
         place = above / path.relative_to(root)
         place.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix != ".py":
@@ -129,6 +130,14 @@ def sources(root: Path, packages: Iterable[str]) -> Iterator[Path]:
         for path in sorted((root / package).rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 yield path
+
+
+def shipped(root: Path, packages: Iterable[str]) -> Iterator[Path]:
+    """Yield every file of the packages that is in the wheel, sorted."""
+    left_out = [root / each for each in TREE_ONLY]
+    for path in sources(root, packages):
+        if not any(each == path or each in path.parents for each in left_out):
+            yield path
 
 
 def moved(text: str, parsed: ast.AST, packages: frozenset[str]) -> str:
@@ -214,8 +223,9 @@ class Unmoved(ast.NodeVisitor):
             self._refuse(node, "a path from __file__ that may lead out of the packages")
 
     def _refuse_what_stays_behind(self, node: ast.AST, module: str) -> None:
-        root = _root(module)
-        if root and root not in self._packages and (self._root / root).is_dir():
+        root, place = _root(module), module.replace(".", "/")
+        is_foreign = root and root not in self._packages and (self._root / root).is_dir()
+        if is_foreign or any(f"{place}/".startswith(f"{each}/") for each in TREE_ONLY):
             self._refuse(node, f"imports {module}, which is not in the wheel")
 
     def _refuse(self, node: ast.AST, why: str) -> None:
@@ -323,7 +333,7 @@ def compile_tree(root: Path, into: Path) -> None:
     build = tool["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
     modules = listed(root, build["modules"], build["interpreted"])
     made = compiled(root, modules, root / "build" / f"compiled-tree-{_opt_level()}")
-    for path in sources(root, [*build["packages"], *TESTED_ONLY]):
+    for path in sources(root, build["packages"]):
         place = into / path.relative_to(root)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)

@@ -16,6 +16,11 @@ PROGRAM: Final = f"{__package__}.cli.main"
 """The module that is this program, for `python -m`."""
 
 
+def beside(*names: str) -> str:
+    """The full name of a module outside this package: `beside("lag", "session")`."""
+    return ".".join([*__name__.split(".")[:-2], *names])
+
+
 def own_command(*arguments: str) -> list[str]:
     """The command line of a process that runs this program.
 

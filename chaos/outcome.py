@@ -4,14 +4,17 @@ import gc
 import logging
 import subprocess
 import traceback
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from chaos.cluster.profile import ClusterProfile
 from chaos.cluster.run import ClusterSimulation
-from chaos.simulation.profile import Profile, hostility_of
+from chaos.simulation.own_machine import NoMachine
+from chaos.simulation.profile import Profile
 from chaos.simulation.run import Report, Simulation
+from chaos.story.recorder import RecordedTrace, Recorder
+from chaos.story.story import Story, story_of
 from chaos.violation import HarnessError, Violation
 
 
@@ -23,36 +26,44 @@ class Failure:
     """The invariant, "liveness", or "harness"."""
     text: str
     profile: Profile
+    at_ms: int
+    """The virtual time of the failure."""
+    events: int
+    """The number of events until then."""
     last_events: str
     nodes: str
     trace: str
+    story: Story | None = None
 
     def __str__(self) -> str:
         return (
             f"seed {self.profile.seed} fails: {self.text}\n"
             f"commit {commit()}\n"
             f"profile: {self.profile}\n\n"
-            f"the last events:\n{self.last_events}\n\n{self.nodes}\n\n{self.trace}\n"
-            f"again: make sim SEED={self.profile.seed} KIND={self.profile.kind}"
-        )
+            f"the last events:\n{self.last_events}\n\n{self.nodes}\n\n{self.trace}"
+        ).rstrip("\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of one profile: a report or a failure."""
+    """The result of one profile: a report or a failure; neither if the run was cut short."""
 
     seed: int
     report: Report | None = None
     failure: Failure | None = None
 
 
-def run(profile: Profile) -> Outcome:
-    """Run a profile; a violated invariant is an outcome, any other error is raised."""
+def run(profile: Profile, *, limit_ms: int | None = None, recorded: bool = False) -> Outcome:
+    """Run a profile; whatever goes wrong is an outcome. `recorded`: a failure has its story.
+
+    After `limit_ms` of virtual time the run ends with neither a report nor a failure. Raises
+    `NoMachine` if the user's state machine cannot be used at all.
+    """
     # Objects live as long as the run; the garbage collector would take a tenth of the time.
     collects = gc.isenabled()
     gc.disable()
     try:
-        return _run(profile)
+        return _run(profile, limit_ms, recorded)
     finally:
         # A controller freezes all objects after it has loaded its image. Unfreeze them here:
         # otherwise the memory of a finished run is never released.
@@ -70,35 +81,62 @@ def simulation_of(profile: Profile) -> Simulation:
     return Simulation(profile)
 
 
-def drawn(seed: int, kind: str) -> Profile:
-    """The profile of this seed and kind; with "both", every other seed is a whole cluster.
-
-    The kinds that are hostile have a hostile node in every run, the others in a few.
-    """
-    is_cluster = kind in ("cluster", "hostile-cluster") or (kind == "both" and seed % 2 == 1)
-    profile = ClusterProfile.drawn(seed) if is_cluster else Profile.drawn(seed)
-    if kind in ("hostile", "hostile-cluster"):
-        return replace(profile, hostility=hostility_of(seed))
-    return profile
+class Expired(BaseException):
+    """A run is longer than its limit. Not an `Exception`, so that no code in it can catch it."""
 
 
-def _run(profile: Profile) -> Outcome:
+def _expire() -> None:
+    raise Expired
+
+
+def _run(profile: Profile, limit_ms: int | None, recorded: bool) -> Outcome:
     simulation = simulation_of(profile)
+    world, recorder = simulation.world, None
+    if recorded:
+        recorder = Recorder(world.timeline)
+        world.trace, world.invariants.observer = RecordedTrace(recorder), recorder
+    if limit_ms is not None:
+        world.timeline.after(limit_ms, _expire)
     try:
         return Outcome(seed=profile.seed, report=simulation.run())
-    except (Violation, HarnessError) as error:
-        world = simulation.world
+    except Expired:
+        return Outcome(seed=profile.seed)
+    except NoMachine:
+        raise
+    except Exception as error:  # noqa: BLE001 - it is the outcome of the run
+        rule, text = _named(error)
         nodes = [f"{process}" for process in world.processes.values()]
         nodes += [f"disk of {m.config.node_id}: {m.durable}" for m in world.machines.values()]
+        story = None
+        if recorder is not None:
+            now_ms, everyone = world.timeline.now_ms, world.everyone
+            story = story_of(recorder.events, rule, text, everyone, now_ms)
         failure = Failure(
-            rule=error.rule if isinstance(error, Violation) else "harness",
-            text=str(error),
+            rule=rule,
+            text=text,
             profile=profile,
+            at_ms=world.timeline.now_ms,
+            events=world.trace.added,
             last_events=world.trace.last_events(),
             nodes="\n".join(nodes),
             trace="".join(traceback.format_exception(error)),
+            story=story,
         )
         return Outcome(seed=profile.seed, failure=failure)
+
+
+def _named(error: Exception) -> tuple[str, str]:
+    """The rule that an error stands for, and its text."""
+    match error:
+        case Violation():
+            return error.rule, str(error)
+        case HarnessError():
+            return "harness", str(error)
+        case _:
+            # An assertion of the product, or an error that it does not expect.
+            name, place = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(place.filename).name}:{place.lineno}: {place.line}"
+            return name, f"{name} {error} at {where}"
 
 
 @cache

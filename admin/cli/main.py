@@ -51,6 +51,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "acls": ("acls", "Add, remove and list ACLs."),
         "certs": ("certs", "Create a small authority and certificates for TLS."),
         "http-tokens": ("http_tokens", "Create bearer tokens for the HTTP listener."),
+        "chaos": ("chaos", "Break the quorum on purpose, in virtual time, also under your code."),
         "settings": ("nodes:settings", "List every setting of a node."),
         "profile": ("profiles", "Name clusters, and choose the one to connect to."),
         "completion": ("completion", "Print the script that completes commands in a shell."),

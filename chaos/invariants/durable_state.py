@@ -28,6 +28,11 @@ class DurableVote(NamedTuple):
     voted_for: int | None = None
     leader: int | None = None
 
+    def __str__(self) -> str:
+        voted = "" if self.voted_for is None else f", vote for {self.voted_for}"
+        leader = "" if self.leader is None else f", leader {self.leader}"
+        return f"epoch {self.epoch}{voted}{leader}"
+
 
 @dataclass(slots=True)
 class _Place:

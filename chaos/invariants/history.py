@@ -17,6 +17,9 @@ from chaos.invariants.voter_sets import VoterSet, voter_set_in
 class History:
     """The committed log of one run; it only grows."""
 
+    state_rule = "R20"
+    """The invariant that the state of every machine equals the fold of this log."""
+
     def __init__(self) -> None:
         self.batches: list[StoredBatch] = []
         self.assigned: list[VoterSet] = []

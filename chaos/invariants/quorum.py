@@ -12,7 +12,8 @@ from typing import Final
 
 from chaos.invariants.disk_format import StoredBatch, batches
 from chaos.invariants.durable_state import DurableState, DurableVote, Incarnation
-from chaos.invariants.history import History, State, in_common
+from chaos.invariants.history import History, in_common
+from chaos.invariants.observer import Observer
 from chaos.invariants.snapshots import check_part
 from chaos.invariants.voter_sets import (
     VoterSet,
@@ -42,6 +43,7 @@ class AppliedStateObserver:
 
     def __init__(self, history: History) -> None:
         self.history = history
+        self.observer = Observer()
         self._high_watermarks: dict[tuple[ReplicaId, int], int] = {}
         self._highest = 0
 
@@ -61,6 +63,7 @@ class AppliedStateObserver:
         them.
         """
         before = self.high_watermark(who)
+        self.observer.high_watermark_told(who, high_watermark)
         if high_watermark > self.committed_end:
             raise Violation(
                 "R8",
@@ -88,14 +91,15 @@ class AppliedStateObserver:
                 f"but proposed up to {proposed_end}",
             )
 
-    def holds(self, who: Incarnation, end: int, state: State) -> None:
+    def holds(self, who: Incarnation, end: int, state: object) -> None:
         """R20: its state equals the fold of the records below `end`."""
-        if state != self.history.state_at(end):
+        expected = self.history.state_at(end)
+        if state != expected:
             raise Violation(
-                "R20", f"the state of {who} at {end} is {state}, not {self.history.state_at(end)}"
+                self.history.state_rule, f"the state of {who} at {end} is {state}, not {expected}"
             )
 
-    def loads(self, who: Incarnation, end: int, epoch: int, state: State) -> None:
+    def loads(self, who: Incarnation, end: int, epoch: int, state: object) -> None:
         """R20 and R21: it loads a snapshot instead of records."""
         if not self.history.is_boundary(end) or epoch != self.history.epoch_before(end):
             raise Violation(
@@ -315,6 +319,7 @@ class QuorumInvariants(AppliedStateObserver):
         before, now = self._durable_votes.get(who.id, DurableVote()), who.durable.vote
         if before == now:
             return
+        self.observer.vote_kept(who, before, now)
         if now.epoch < before.epoch:
             raise Violation("R4", f"the election state of {who} falls from {before} to {now}")
         if now.epoch == before.epoch and (
@@ -328,6 +333,8 @@ class QuorumInvariants(AppliedStateObserver):
     def log_kept(self, who: Incarnation, new: Sequence[StoredBatch]) -> None:
         """The batches `new` have become durable at the end of its log."""
         durable = who.durable
+        if new:
+            self.observer.log_grown(who, new)
         at = bisect_left(durable.ends, new[0].end) if new else 0
         self._appear(who, new, durable.batches[at - 1].epoch if at else 0)
         for batch in new:
@@ -340,6 +347,8 @@ class QuorumInvariants(AppliedStateObserver):
         """Its log was `before` and has been read again."""
         durable = who.durable
         common = in_common(before, durable.batches)
+        if common < len(before):
+            self.observer.log_cut(who, before[common:])
         differs = common < min(len(before), len(durable.batches))
         if differs and durable.batches[common].base >= durable.received_end:
             raise Violation("R10", f"{who} reads other batches than before: {before[common:][:3]}")
@@ -450,6 +459,8 @@ class QuorumInvariants(AppliedStateObserver):
         """R6: committed records stay; new ones follow them."""
         start, leadership.compared = leadership.compared, end
         known = min(end, self.committed_end)
+        holders = [key.id for key, kept in leadership.durable_ends.items() if kept >= end]
+        self.observer.committed(leadership.leader, epoch, known, end, sorted(holders))
         if durable.between(start, known) != self.history.between(start, known):
             raise Violation("R6", f"epoch {epoch} commits other records below {known}")
         for batch in durable.between(self.committed_end, end):

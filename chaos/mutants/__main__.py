@@ -15,7 +15,8 @@ from chaos.mutants.mutant import Mutant, disable_product_checks, plant
 
 def run_seeds(mutant: Mutant, first: int, count: int) -> dict[str, Any]:
     """Run seeds until one catches the mutant; report the seed, the invariant and other failures."""
-    from chaos.outcome import drawn, run, silence
+    from chaos.outcome import run, silence
+    from chaos.simulation.named_profiles import drawn
 
     silence()
     if mutant.is_checked:

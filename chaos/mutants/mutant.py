@@ -41,7 +41,7 @@ class Mutant:
     log_seed: int = 0
     """The same for random logs, which are decided without any process."""
     kind: str = "quorum"
-    """The kind of run of the seeds, as in `chaos.outcome.drawn`."""
+    """The kind of run of the seeds, as in `chaos.simulation.named_profiles.drawn`."""
     is_checked: bool = False
     """True if the product detects the fault itself: the run then disables the product's checks."""
     unseen: str = ""

@@ -18,6 +18,7 @@ from chaos.invariants.quorum import QuorumInvariants
 from chaos.network.gossip import AddressDirectory
 from chaos.network.virtual_network import Network
 from chaos.simulation.machine import EPOCH_WALL_MS, FOLDER, LOG, Machine
+from chaos.simulation.own_machine import OwnMachineHistory
 from chaos.simulation.profile import CALM, Fault, Profile, Rates
 from chaos.simulation.runtime import Timeline, Trace, below
 from quorum.core.vocabulary import ReplicaId
@@ -126,7 +127,8 @@ class Environment(ABC):
         return random.Random(f"{self.profile.seed}/{name}")
 
     def _history(self) -> History:
-        return History()
+        own = self.profile.machine
+        return History() if own is None else OwnMachineHistory(own)
 
     def _machine(self, replica: ReplicaId) -> Machine:
         profile, address_of = self.profile, self.directory.address_of

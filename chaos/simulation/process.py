@@ -17,6 +17,7 @@ from chaos.simulation.disk_queue import DiskQueue
 from chaos.simulation.environment import Environment
 from chaos.simulation.ledger import Ledger
 from chaos.simulation.machine import Machine
+from chaos.simulation.own_machine import CheckedMachine
 from chaos.simulation.runtime import CoarseRandom
 from chaos.violation import Died, Violation
 from quorum.bootstrap import make_node
@@ -76,7 +77,8 @@ class Process:
         self.queues = Queues(incarnation, world.profile.bounds)
         self._runs = False
         self._parts_of: Epoch | None = None
-        self.ledger = Ledger()
+        own = world.profile.machine
+        self.ledger: Ledger | CheckedMachine = Ledger() if own is None else CheckedMachine(own)
         self._applying = MachineApplier(self.ledger)
         past.tell(self)
         self.calls = Calls(self.takes_for_gone)
@@ -269,6 +271,7 @@ class Process:
         while self.replica.has_work:
             self.replica.turn()
         self.world.voter_changes.turned(self.boot)
+        self.world.trace.roles[type(self.replica.node.role)] += 1
         self._woken = False
         if self.replica.deadline_ms is not None:  # It does not wait for its disk.
             self.queues.check()

@@ -276,6 +276,8 @@ class Profile:
     proposal_ms_max: int
     value_bytes_max: int
     hostility: Hostility = Hostility.NONE
+    machine: str | None = None
+    """The state machine of a user, as `package.module:Class`; None for our own."""
 
     @property
     def kind(self) -> str:
@@ -375,7 +377,7 @@ class Profile:
             timeouts=rng.choice((SLOW, QUICK)),
             rates=NEARLY_CALM if is_calm else _rates(rng),
             faults=_in_order({*faults, *(each.fault for each in apart)}),
-            strikes=_by_time([*_strikes(rng, faults, voters + observers), *apart]),
+            strikes=_by_time([*strikes_of(rng, faults, voters + observers), *apart]),
             segment_bytes=rng.choice((400, 2_000, 1 << 20)),
             fetch_bytes_max=rng.choice((1, 500, 1 << 20)),
             snapshots=snapshots,
@@ -425,7 +427,7 @@ def _rates(rng: random.Random) -> Rates:
     )
 
 
-def _strikes(rng: random.Random, faults: tuple[Fault, ...], replicas: int) -> tuple[Strike, ...]:
+def strikes_of(rng: random.Random, faults: tuple[Fault, ...], replicas: int) -> tuple[Strike, ...]:
     """Strikes of these kinds, each at least three times; none in a quiet window."""
     if not faults:
         return ()

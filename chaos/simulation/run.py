@@ -18,6 +18,7 @@ from chaos.invariants.voter_sets import has_majority
 from chaos.nemesis.nemesis import WISH_EVERY_MS, Nemesis
 from chaos.nemesis.operator import Operator
 from chaos.simulation import clients
+from chaos.simulation.own_machine import OwnClient
 from chaos.simulation.process import Process
 from chaos.simulation.profile import (
     CALM,
@@ -75,6 +76,8 @@ class Report:
     committed: int
     virtual_ms: int
     counts: Counter[str]
+    roles: Counter[str]
+    """The number of turns of nodes in each role."""
 
 
 class Simulation:
@@ -88,6 +91,8 @@ class Simulation:
         self._reads = random.Random(f"{profile.seed}/reads")
         self._transactions = random.Random(f"{profile.seed}/transactions")
         self._hostile = self._hostile_node(random.Random(f"{profile.seed}/hostile"))
+        own = profile.machine
+        self._client = None if own is None else OwnClient(own, self._rng)
         self._proposing = True
         self._words = 0
 
@@ -145,6 +150,7 @@ class Simulation:
             committed=world.invariants.committed_end,
             virtual_ms=world.timeline.now_ms,
             counts=world.trace.counts,
+            roles=Counter({each.__name__: n for each, n in world.trace.roles.items()}),
         )
 
     def _withstand(self) -> None:
@@ -354,16 +360,22 @@ class Simulation:
         if not self._proposing:
             return
         count = self._rng.randrange(1, 4)
+        values = self._values(count) if self._client is None else self._client.records(count)
+        for process in [*world.processes.values()]:
+            if clients.propose(process, values):
+                self._words += count
+                return
+
+    def _values(self, count: int) -> list[bytes]:
+        """The next records for `Ledger`."""
+        profile = self.profile
         size = self._rng.randrange(profile.value_bytes_max)
         values = [f"{self._words + each} ".encode().ljust(size, b".") for each in range(count)]
         if self._transactions.randrange(8) == 0:
             values.insert(self._transactions.randrange(count + 1), OPENS)
         if self._transactions.randrange(3) == 0:
             values.append(CLOSES)
-        for process in [*world.processes.values()]:
-            if clients.propose(process, values):
-                self._words += count
-                return
+        return values
 
     def _read_again(self) -> None:
         """Read from processes that act as leader, and sometimes from others."""

@@ -63,6 +63,10 @@ class Trace:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         """The number of events of each kind."""
+        self.roles: Counter[type] = Counter()
+        """The number of turns of nodes in each role."""
+        self.added = 0
+        """The number of all events."""
         self._last: deque[tuple[int, object, object]] = deque(maxlen=EVENTS_KEPT)
         self._hash = blake2b(digest_size=16)
         self._untold: list[str] = []
@@ -70,6 +74,7 @@ class Trace:
 
     def add(self, now_ms: int, who: object, what: object, *facts: int) -> None:
         """Add an event of immutable things; `facts` stand for them in the hash."""
+        self.added += 1
         self._last.append((now_ms, who, what))
         self._untold.append(f"{now_ms} {facts or (str(who), str(what))}")
         if len(self._untold) == HASHED_AT_ONCE:

@@ -18,7 +18,8 @@ from chaos.cluster.invariants.paused_copies import STANDS_STILL
 from chaos.cluster.profile import ClusterProfile
 from chaos.cluster.run import simulate
 from chaos.cluster.workload.redirected_moves import REDIRECTED
-from chaos.outcome import Outcome, drawn, run
+from chaos.outcome import Outcome, run
+from chaos.simulation.named_profiles import drawn
 from chaos.simulation.profile import Profile
 from chaos.simulation.run import Report
 from tests.support.parameters import few_in_quick

@@ -7,7 +7,8 @@ import pytest
 from chaos.cluster.hostile import BrokerListener
 from chaos.hostile.listener import AuthorizingListener
 from chaos.network.connection import Message
-from chaos.outcome import drawn, run
+from chaos.outcome import run
+from chaos.simulation.named_profiles import drawn
 from chaos.simulation.profile import HOSTILE_AT, HOSTILE_EVERY, Hostility, Profile, hostility_of
 from chaos.simulation.run import Report
 from chaos.violation import Violation
