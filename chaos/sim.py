@@ -69,13 +69,7 @@ class Plan:
             raise click.UsageError(f"--settings: {error}") from None
         if settings is not None:
             options += ["--settings", str(settings)]
-        plan = cls(name, read, machine, tuple(options))
-        try:
-            for seed in (0, 1):
-                plan.profile(seed)
-        except ValueError as error:
-            raise click.UsageError(f"--settings: {error}") from None
-        return plan
+        return cls(name, read, machine, tuple(options))
 
     def profile(self, seed: int) -> Profile:
         """The profile of one seed."""

@@ -18,6 +18,8 @@ from quorum.core.limits import FETCH_WAIT_MS_MAX
 
 TIMEOUT_MS_MAX: Final = 5_000
 """Faults last for 20 s, and what is healed must work within 60 s."""
+SESSION_MS_MIN: Final = 2_000
+"""The shortest session that a seed draws."""
 
 TIMEOUTS: Final[Mapping[str, str]] = {
     "quorum.election.timeout.ms": "election_timeout_ms",
@@ -55,7 +57,7 @@ class UserSettings:
     cluster: Mapping[str, Any]
 
     def applied_to(self, profile: Profile) -> Profile:
-        """The profile with these settings; raises `ValueError` if they do not fit together."""
+        """The profile with these settings."""
         timeouts = profile.timeouts
         if self.timeouts:
             given = {
@@ -99,5 +101,12 @@ def read_settings(path: Path) -> UserSettings:
                 f"{given.where}: {name} is {value}; a simulated run takes at most {most_ms}"
             )
         values[name] = value
+    heartbeat_ms = values.get("broker.heartbeat.interval.ms", 0)
+    session_ms = values.get("broker.session.timeout.ms", SESSION_MS_MIN)
+    if 2 * heartbeat_ms > session_ms:
+        raise InvalidSetting(
+            f"{path}: broker.heartbeat.interval.ms is {heartbeat_ms}, more than half of "
+            f"broker.session.timeout.ms, which is {session_ms}"
+        )
     tables = (TIMEOUTS, SNAPSHOTS, CLUSTERS)
     return UserSettings(*({t[n]: v for n, v in values.items() if n in t} for t in tables))

@@ -387,5 +387,21 @@ PROMISES: Final[Mapping[str, Promise]] = MappingProxyType(
             "",
             "An answer has the type and one of the errors that its request allows.",
         ),
+        "M1": Promise(
+            "State Machine Safety",
+            "Every replica has the same state at the same offset, as its snapshot shows it.",
+            "What a client reads depends on the replica that answers.",
+        ),
+        "M2": Promise(
+            "snapshots are whole",
+            "A machine that has loaded a snapshot would write the same snapshot.",
+            "A replica that restarts, or was far behind, continues from another state.",
+        ),
+        "M3": Promise("your own invariant", "`check` finds nothing wrong."),
+        "M4": Promise(
+            "a machine answers",
+            "`apply`, `snapshot` and `load_snapshot` raise nothing.",
+            "The replica ends, and so does every other one: they all apply the same record.",
+        ),
     }
 )

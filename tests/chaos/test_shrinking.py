@@ -2,14 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
-from click.testing import CliRunner
-
-from chaos.cli import main, profile_of
-from chaos.shrink import RUNS_MAX, Kept, shrink
+from chaos.shrink import RUNS_MAX, Failed, Shrinking
 from chaos.simulation.profile import CALM, Fault, Profile
 
 BUSY = next(seed for seed in range(100) if len(Profile.drawn(seed).strikes) > 40)
+WHOLE = Failed(at_ms=60_000, events=10_000)
 
 
 def kills(profile: Profile) -> int:
@@ -18,52 +15,70 @@ def kills(profile: Profile) -> int:
 
 def test_irrelevant_strikes_and_rates_are_left_out() -> None:
     profile = Profile.drawn(BUSY)
-    kept = shrink(profile, lambda less: kills(less) >= 3 and less.rates.flush_ms_max > 1)
-    small = kept.of(profile)
+
+    def fails(less: Profile) -> Failed | None:
+        is_slow = less.rates.flush_ms_max == profile.rates.flush_ms_max
+        return WHOLE if kills(less) >= 3 and is_slow else None
+
+    small = Shrinking(fails).smallest(profile, WHOLE)
     assert [each.fault for each in small.strikes] == [Fault.HEAL] * 3
-    assert small.rates == replace(CALM, flush_ms_max=profile.rates.flush_ms_max) or (
-        small.rates == CALM
-    )
+    assert small.rates == replace(CALM, flush_ms_max=profile.rates.flush_ms_max)
     assert small.faults == ()
+    assert (small.voters, small.observers) == (min(3, profile.voters), 0)
+
+
+def test_strikes_after_the_failure_are_the_first_to_go() -> None:
+    profile = Profile.drawn(BUSY)
+    middle_ms = profile.strikes[len(profile.strikes) // 2].at_ms
+    tried: list[Profile] = []
+
+    def fails(less: Profile) -> Failed | None:
+        tried.append(less)
+        return None
+
+    Shrinking(fails).smallest(profile, Failed(at_ms=middle_ms, events=100))
+    assert max(each.at_ms for each in tried[0].strikes) <= middle_ms
+
+
+def test_another_seed_that_fails_sooner_is_taken() -> None:
+    profile = Profile.drawn(BUSY)
+
+    def fails(less: Profile) -> Failed | None:
+        return Failed(at_ms=900, events=40 if less.seed == 75 else 500)
+
+    assert Shrinking(fails).smallest(profile, WHOLE).seed == 75
+
+
+def test_strikes_are_moved_to_the_beginning() -> None:
+    profile = Profile.drawn(BUSY)
+
+    def fails(less: Profile) -> Failed | None:
+        return WHOLE if kills(less) else None
+
+    (left,) = Shrinking(fails).smallest(profile, WHOLE).strikes
+    heals = [each.at_ms for each in profile.strikes if each.fault is Fault.HEAL]
+    assert left.at_ms in [each // 16 for each in heals]
 
 
 def test_a_run_of_which_everything_matters_stays_as_it_is() -> None:
     profile = Profile.drawn(BUSY)
-    asked: list[Profile] = []
+    tried: list[Profile] = []
 
-    def fails(less: Profile) -> bool:
-        asked.append(less)
-        return False
+    def fails(less: Profile) -> Failed | None:
+        tried.append(less)
+        return None
 
-    assert shrink(profile, fails) == Kept.all_of(profile)
-    assert len(asked) <= RUNS_MAX
+    assert Shrinking(fails).smallest(profile, WHOLE) == profile
+    assert len(tried) <= RUNS_MAX
 
 
-def test_a_small_run_can_be_told_in_one_line_and_run_again() -> None:
+def test_the_search_ends_when_its_time_is_up() -> None:
     profile = Profile.drawn(BUSY)
-    kept = Kept((1, 4), Kept.all_of(profile).rates[:1])
-    assert kept.command(BUSY) == (
-        f"python -m chaos run --seed {BUSY} --strikes '1,4' --rates '{kept.rates[0]}'"
-    )
-    assert profile_of(BUSY, "1,4", kept.rates[0]) == kept.of(profile)
+    tried: list[Profile] = []
 
+    def fails(less: Profile) -> Failed | None:
+        tried.append(less)
+        return WHOLE
 
-@pytest.mark.parametrize(("option", "value"), [("--strikes", "100000"), ("--rates", "dust")])
-def test_strikes_that_a_seed_does_not_have_cannot_be_kept(option: str, value: str) -> None:
-    told = CliRunner().invoke(main, ["run", "--seed", str(BUSY), option, value])
-    assert told.exit_code == 2
-    assert f"seed {BUSY} has no {value}" in told.output
-
-
-def test_one_seed_is_run_and_told() -> None:
-    told = CliRunner().invoke(main, ["run", "--seed", "3"])
-    assert told.exit_code == 0, told.output
-    assert "records committed, hash" in told.output
-
-
-@pytest.mark.thorough
-def test_many_seeds_end_with_one_line() -> None:
-    told = CliRunner().invoke(main, ["run", "--seeds", "2", "--base", "7", "--jobs", "1"])
-    assert told.exit_code == 0, told.output
-    assert told.output.strip().splitlines()[-1].startswith("2 seeds in ")
-    assert told.output.strip().endswith("0 failed")
+    Shrinking(fails, lambda: len(tried) >= 3).smallest(profile, WHOLE)
+    assert len(tried) == 3
