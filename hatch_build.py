@@ -31,9 +31,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 ABOVE: Final = "metaquorum"
 """The package of the wheel that contains ours."""
 ABOVE_SOURCE: Final = '"""A Raft metadata quorum that speaks the Kafka protocol."""\n'
-TREE_ONLY: Final = ("chaos/__main__.py", "chaos/fuzz", "chaos/mutants", "chaos/processes")
-"""The parts of the packages that are not in the wheel: they need the sources, or start processes
-from the tree."""
+TREE_ONLY: Final = ("chaos/__main__.py", "chaos/fuzz", "chaos/mutants")
+"""The parts of the packages that are not in the wheel: they need the sources."""
 ASKED: Final = "METAQUORUM_COMPILED"
 """An environment variable: the one thing that reaches a build through every installer."""
 OPT_LEVEL: Final = "MYPYC_OPT_LEVEL"

@@ -46,9 +46,28 @@ FILE: Final = click.Path(path_type=Path, dir_okay=False)
 READ: Final = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
-@click.group()
+PROCESSES: Final = {"run": "command", "report": "report_command"}
+"""The commands of `chaos.processes.command`, by their names in it."""
+
+
+class _Commands(click.Group):
+    """Imports what breaks real processes once it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *PROCESSES})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in PROCESSES:
+            return super().get_command(ctx, cmd_name)
+        from chaos.processes import command
+
+        found: click.Command = getattr(command, PROCESSES[cmd_name])
+        return found
+
+
+@click.group(cls=_Commands)
 def main() -> None:
-    """Break the quorum on purpose, in virtual time; the same seed is always the same run."""
+    """Break the quorum on purpose: in virtual time (sim), or real processes (run)."""
 
 
 @main.command(help=HELP)
