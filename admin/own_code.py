@@ -16,8 +16,8 @@ PROGRAM: Final = f"{__package__}.cli.main"
 """The module that is this program, for `python -m`."""
 
 
-def beside(*names: str) -> str:
-    """The full name of a module outside this package: `beside("lag", "session")`."""
+def sibling(*names: str) -> str:
+    """The full name of a module outside this package: `sibling("lag", "session")`."""
     return ".".join([*__name__.split(".")[:-2], *names])
 
 

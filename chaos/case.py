@@ -20,7 +20,14 @@ FORMAT: Final = "metaquorum chaos case"
 VERSION: Final = 1
 BYTES_MAX: Final = 1 << 20
 REPLICAS_MAX: Final = 20
+LIMIT_MORE_MS: Final = 3_000
+"""A run that is to fail in the same way gets as long as the first one, and this."""
 KINDS: Final[Mapping[str, type[Profile]]] = {"quorum": Profile, "cluster": ClusterProfile}
+
+
+def limit_ms_of(rule: str, at_ms: int) -> int | None:
+    """The virtual time that a run has to fail in the same way as one that failed at `at_ms`."""
+    return None if rule == "liveness" else at_ms + LIMIT_MORE_MS
 
 
 class InvalidCase(ValueError):
@@ -35,8 +42,18 @@ class Case:
     rule: str
     """The promise that the run violated when the case was made."""
     text: str
-    commit: str
-    """The commit of the code that violated it."""
+    at_ms: int
+    """The virtual time of the violation."""
+    made_by: str
+    """The release and commit of the code that violated it."""
+
+    @property
+    def limit_ms(self) -> int | None:
+        """The virtual time after which the run has passed.
+
+        Without an end the faults that shrinking left out would be missed in it.
+        """
+        return limit_ms_of(self.rule, self.at_ms)
 
     def to_json(self) -> str:
         """The text of its file."""
@@ -46,7 +63,8 @@ class Case:
             "version": VERSION,
             "rule": self.rule,
             "text": self.text,
-            "commit": self.commit,
+            "at_ms": self.at_ms,
+            "made_by": self.made_by,
             "kind": "cluster" if is_cluster else "quorum",
             "profile": _plain(self.profile),
         }
@@ -85,9 +103,10 @@ def _case(content: Any) -> Case:
     profile = msgspec.convert(values, kind)
     if not 1 <= profile.voters <= REPLICAS_MAX or not 0 <= profile.observers <= REPLICAS_MAX:
         raise InvalidCase(f"it has more than {REPLICAS_MAX} replicas, or no voter")
-    texts = (content.get(each, "") for each in ("rule", "text", "commit"))
-    rule, text, commit = map(str, texts)
-    return Case(profile=profile, rule=rule, text=text, commit=commit)
+    at_ms = msgspec.convert(content.get("at_ms"), int)
+    texts = (content.get(each, "") for each in ("rule", "text", "made_by"))
+    rule, text, made_by = map(str, texts)
+    return Case(profile=profile, rule=rule, text=text, at_ms=at_ms, made_by=made_by)
 
 
 def _named(kind: type[Enum], name: object) -> Any:

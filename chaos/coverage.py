@@ -1,4 +1,4 @@
-"""What a set of runs has covered: faults that took effect, and roles of the nodes."""
+"""The coverage of a set of runs: faults that took effect, and roles of the nodes."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ OTHERS: Final[Mapping[str, str]] = {
 
 
 def taken_effect(counts: Counter[str], fault: Fault) -> int:
-    """How often a kind of fault took effect."""
+    """The number of times that a kind of fault took effect."""
     return counts[FIRED_AS.get(fault, fault)]
 
 

@@ -16,6 +16,7 @@ from chaos.simulation.run import Report, Simulation
 from chaos.story.recorder import RecordedTrace, Recorder
 from chaos.story.story import Story, story_of
 from chaos.violation import HarnessError, Violation
+from quorum.version import VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Failure:
     def __str__(self) -> str:
         return (
             f"seed {self.profile.seed} fails: {self.text}\n"
-            f"commit {commit()}\n"
+            f"{origin()}\n"
             f"profile: {self.profile}\n\n"
             f"the last events:\n{self.last_events}\n\n{self.nodes}\n\n{self.trace}"
         ).rstrip("\n")
@@ -93,7 +94,7 @@ def _run(profile: Profile, limit_ms: int | None, recorded: bool) -> Outcome:
     simulation = simulation_of(profile)
     world, recorder = simulation.world, None
     if recorded:
-        recorder = Recorder(world.timeline)
+        recorder = Recorder(world.timeline, world.everyone)
         world.trace, world.invariants.observer = RecordedTrace(recorder), recorder
     if limit_ms is not None:
         world.timeline.after(limit_ms, _expire)
@@ -140,15 +141,19 @@ def _named(error: Exception) -> tuple[str, str]:
 
 
 @cache
-def commit() -> str:
-    """Return the commit of this code, or the reason why it is unknown."""
-    here = Path(__file__).parent
+def origin() -> str:
+    """The release of this code and, in a checkout of it, the commit."""
+    here, release = Path(__file__).parent, f"metaquorum {VERSION}"
+    # What is installed may lie in a checkout of something else.
+    if not (here.parent / ".git").exists():
+        return release
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
     try:
         described = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
     except OSError:
-        return "unknown: there is no git"
-    return described.stdout.strip() or f"unknown: {described.stderr.strip()}"
+        return release
+    commit = described.stdout.strip()
+    return f"{release}, commit {commit}" if commit else release
 
 
 def silence() -> None:

@@ -1,10 +1,13 @@
 """Runs of the simulation for a user: many seeds, one, or a case; and what is said of them."""
 
 import os
+import re
 import shlex
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from pathlib import Path
@@ -16,11 +19,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 from admin.settings import InvalidSetting
-from chaos.case import Case, InvalidCase, read_case
-from chaos.cli import SEEDS
+from chaos.case import Case, InvalidCase, limit_ms_of, read_case
 from chaos.cluster.profile import ClusterProfile
 from chaos.coverage import lines as coverage_lines
-from chaos.outcome import Failure, Outcome, commit, run, silence
+from chaos.outcome import Failure, Outcome, origin, run, silence
+from chaos.profile_names import PROFILES, SEEDS
 from chaos.shrink import Failed, Shrinking
 from chaos.simulation import determinism
 from chaos.simulation.named_profiles import drawn
@@ -28,24 +31,56 @@ from chaos.simulation.own_machine import NoMachine
 from chaos.simulation.profile import Profile
 from chaos.simulation.user_settings import UserSettings, read_settings
 from chaos.story.diagram import svg
+from chaos.story.story import Story
 from quorum.clocks import monotonic_ms
 
 SEEDS_AT_ONCE: Final = 4
 """The number of seeds that a worker process takes at a time."""
 SHRINKING_SECONDS_MAX: Final = 45
 """Of processor time, so that a busy machine finds the same as an idle one."""
-LIMIT_MORE_MS: Final = 3_000
-"""A run that is to fail in the same way gets as long as the first one, and this."""
+NUMBER: Final = re.compile(r"\d+")
 NEVER_SHRUNK: Final = "harness"
 WAVE_MAX: Final = 256
+ON_A_QUORUM: Final = PROFILES.keys() - {"cluster", "hostile-cluster"}
+"""Profiles under which a state machine of the user's can run; "everything" then has no cluster."""
 UNSPECIFIC: Final = frozenset({"harness", "liveness", "R23"})
 """Failures that say less about their cause than others."""
 FAILURES_NAMED_MAX: Final = 50
+INTERRUPTED: Final = 130
+"""The exit code after Ctrl-C, as of a shell."""
+
+
+@dataclass(slots=True)
+class Interrupt:
+    """The state of Ctrl-C: the first one ends the work in order, the second one at once."""
+
+    has_come: bool = False
+
+
+@contextmanager
+def interruptible() -> Iterator[Interrupt]:
+    """Let Ctrl-C set a flag meanwhile."""
+    interrupt = Interrupt()
+
+    def note(number: int, _: object) -> None:
+        interrupt.has_come = True
+        signal.signal(number, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the process that gives out the seeds."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is run: the profile of each seed."""
+    """The runs that a command asks for: the profile of each seed."""
 
     name: str
     settings: UserSettings | None = None
@@ -67,13 +102,14 @@ class Plan:
             raise click.UsageError(f"--machine: {error}") from None
         except InvalidSetting as error:
             raise click.UsageError(f"--settings: {error}") from None
+        if machine is not None and name not in ON_A_QUORUM:
+            raise click.UsageError(f"--machine runs on a quorum alone, not on --profile {name}")
         if settings is not None:
             options += ["--settings", str(settings)]
         return cls(name, read, machine, tuple(options))
 
     def profile(self, seed: int) -> Profile:
         """The profile of one seed."""
-        # A machine of the user's stands on the quorum alone.
         is_own = self.machine is not None and self.name == "everything"
         profile = drawn(seed, "quorum" if is_own else self.name)
         if self.machine is not None:
@@ -92,12 +128,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """How a failure is told."""
+    """The options of the report of a failure."""
 
     save: Path | None = None
     """The case file; by default it is named after the seed."""
     shrinks: bool = True
     has_trace: bool = False
+
+    def __post_init__(self) -> None:
+        if self.save is not None and not self.save.absolute().parent.is_dir():
+            raise click.UsageError(f"--save: there is no folder {self.save.absolute().parent}")
 
 
 @dataclass(slots=True)
@@ -151,21 +191,25 @@ def run_many(
 ) -> None:
     """Run seeds, and say what came of them; ends with exit code 1 if one failed.
 
-    Without `keep_going` the first seeds that fail are the last ones.
+    Without `keep_going` the first seeds that fail are the last ones. After Ctrl-C the summary says
+    what was done, and the exit code is `INTERRUPTED` unless a seed failed.
     """
     jobs = jobs or os.cpu_count() or 1
     limit = seeds if seeds is not None or minutes is not None else SEEDS
     until_ms = None if minutes is None else monotonic_ms() + int(minutes * 60_000)
     totals, start_ms = Totals(), monotonic_ms()
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    progress = Progress(console=Console(stderr=True), transient=True)
+    with progress, interruptible() as interrupt:
         task = progress.add_task("seeds", total=limit)
         for wave in waves(base, limit, jobs):
             for outcome in outcomes(plan.run, wave, jobs):
                 totals.add(outcome)
                 what = f"seeds, {len(totals.failures)} failed" if totals.failures else "seeds"
                 progress.update(task, advance=1, description=what)
+                if interrupt.has_come:
+                    break
             is_late = until_ms is not None and monotonic_ms() >= until_ms
-            if is_late or (totals.failures and not keep_going):
+            if is_late or interrupt.has_come or (totals.failures and not keep_going):
                 break
     seconds = (monotonic_ms() - start_ms) / 1_000
     if totals.failures:
@@ -175,12 +219,15 @@ def run_many(
     for each in coverage_lines(totals.counts, totals.roles):
         click.echo(each)
     last = base + totals.seeds - 1
-    click.echo(f"commit {commit()}, {plan.command()}, seeds {base} to {last}")
+    click.echo(f"{origin()}: {plan.command()}, seeds {base} to {last}")
     click.echo(totals.line(seconds, jobs))
     if totals.failures:
         named = [f"{each.profile.seed} ({each.rule})" for each in totals.failures]
         failed = ", ".join(named[:FAILURES_NAMED_MAX])
         raise click.ClickException(f"these seeds failed: {failed}")
+    if interrupt.has_come:
+        click.echo("interrupted: the other seeds did not run", err=True)
+        raise SystemExit(INTERRUPTED)
 
 
 def waves(base: int, limit: int | None, jobs: int) -> Iterator[Sequence[int]]:
@@ -199,7 +246,7 @@ def outcomes(
     if jobs == 1:
         yield from map(run_seed, seeds)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_ignore_interrupts) as pool:
         yield from pool.map(run_seed, seeds, chunksize=max(1, min(SEEDS_AT_ONCE, len(seeds) // 8)))
 
 
@@ -229,13 +276,13 @@ def run_cases(paths: Sequence[Path], telling: Telling) -> None:
     for path in paths:
         try:
             case = read_case(path)
-            outcome = run(case.profile, recorded=True)
+            outcome = run(case.profile, limit_ms=case.limit_ms, recorded=True)
         except (InvalidCase, OSError, NoMachine) as error:
             raise click.UsageError(f"--case: {error}") from None
         failure = outcome.failure
         # Less may happen in a run of a product without the fault: that is no failure of a case.
         if failure is None or failure.rule == NEVER_SHRUNK:
-            click.echo(f"{path}: passes; it violated {case.rule} at commit {case.commit}")
+            click.echo(f"{path}: passes; it violated {case.rule} in {case.made_by}")
             continue
         failed.append(path)
         _print_failure(failure, telling)
@@ -254,7 +301,9 @@ def tell(failure: Failure, plan: Plan, telling: Telling) -> None:
     assert told is not None, "the same profile is the same run"
     _print_failure(told, telling)
     path = telling.save or Path(f"chaos-{told.rule}-seed-{seed}.json")
-    case = Case(profile=told.profile, rule=told.rule, text=told.text, commit=commit())
+    case = Case(
+        profile=told.profile, rule=told.rule, text=told.text, at_ms=told.at_ms, made_by=origin()
+    )
     path.write_text(case.to_json(), encoding="utf-8")
     picture = path.with_suffix(".svg")
     if told.story is not None:
@@ -271,24 +320,39 @@ def _print_failure(failure: Failure, telling: Telling) -> None:
     profile = failure.profile
     strikes = "\n".join(f"  {each}" for each in profile.strikes) or "  none"
     rates = f"\nalways: {profile.rates}" if str(profile.rates) else ""
-    kind = "a cluster" if isinstance(profile, ClusterProfile) else "a quorum"
-    click.echo(f"\n{kind} of {profile.voters} voters and {profile.observers} observers")
+    click.echo(f"\n{_replicas(profile, failure.story)}")
     click.echo(f"faults:\n{strikes}{rates}\n\n{failure.story}\n")
+
+
+def _replicas(profile: Profile, story: Story | None) -> str:
+    """The replicas of a run in words."""
+    ids = [] if story is None else [*map(str, story.replicas)]
+    voters, others = ", ".join(ids[: profile.voters]), ", ".join(ids[profile.voters :])
+    if isinstance(profile, ClusterProfile):
+        return f"a cluster of the controllers {voters} and the brokers {others}"
+    return f"a quorum of the voters {voters}" + (f" and the observers {others}" if others else "")
+
+
+def _kind(failure: Failure) -> tuple[str, str]:
+    """The promise that is broken; if that is liveness, also which part of it."""
+    words = NUMBER.sub("", failure.text) if failure.rule == "liveness" else ""
+    return failure.rule, words
 
 
 def smallest(failure: Failure) -> Profile:
     """The smallest profile that was found to violate the same promise."""
-    limit_ms = None if failure.rule == "liveness" else failure.at_ms + LIMIT_MORE_MS
+    limit_ms, kind = limit_ms_of(failure.rule, failure.at_ms), _kind(failure)
     until = _used_seconds() + SHRINKING_SECONDS_MAX
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("making it smaller", total=None)
+    progress = Progress(console=Console(stderr=True), transient=True)
+    with progress, interruptible() as interrupt:
+        task = progress.add_task("making it smaller (Ctrl-C takes the smallest so far)", total=None)
 
         def attempt(profile: Profile) -> Failed | None:
             progress.advance(task)
             fails = run(profile, limit_ms=limit_ms).failure
-            if fails is None or fails.rule != failure.rule:
+            if fails is None or _kind(fails) != kind:
                 return None
             return Failed(fails.at_ms, fails.events)
 
-        shrinking = Shrinking(attempt, lambda: _used_seconds() >= until)
+        shrinking = Shrinking(attempt, lambda: interrupt.has_come or _used_seconds() >= until)
         return shrinking.smallest(failure.profile, Failed(failure.at_ms, failure.events))

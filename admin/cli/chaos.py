@@ -1,4 +1,4 @@
-"""`metaquorum chaos`: the commands of a package above this one, found by name once one is asked for.
+"""`metaquorum chaos`: the commands of a package above this one, imported by name when one runs.
 
 The simulation runs the whole product, so it stands above `admin`, which imports nothing from it.
 """
@@ -7,6 +7,6 @@ import importlib
 
 import click
 
-from admin.own_code import beside
+from admin.own_code import sibling
 
-command: click.Group = importlib.import_module(beside("chaos", "cli")).main
+command: click.Group = importlib.import_module(sibling("chaos", "cli")).main

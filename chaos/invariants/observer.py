@@ -1,6 +1,6 @@
 """A listener to the durable events of a run, in the order in which the checkers learn of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from chaos.invariants.disk_format import StoredBatch
@@ -26,3 +26,18 @@ class Observer:
 
     def high_watermark_told(self, who: "Incarnation", high_watermark: int) -> None:
         """A replica has reported a high watermark to its state machine."""
+
+    def partition_appended(self, broker: int, partition: str, end: int) -> None:
+        """A broker has appended to its log of a partition, in memory, up to `end`."""
+
+    def partition_written(self, broker: int, partition: str, end: int) -> None:
+        """The files of a broker have the log of a partition up to `end`."""
+
+    def partition_committed(
+        self, leader: int, partition: str, end: int, file_ends: Mapping[int, int]
+    ) -> None:
+        """The leader of a partition has raised its high watermark; the ends are those of the
+        in-sync replicas' files."""
+
+    def partition_acknowledged(self, partition: str, start: int, end: int) -> None:
+        """A producer has been told that its records are stored."""

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import click
 
-from chaos.cli import PROFILES, SEEDS_MAX
+from chaos.cli import SEEDS_MAX
 from chaos.mutants.catalogue import MUTANTS
 from chaos.mutants.runner import SEEDS_MAX as MUTANT_SEEDS_MAX
 from chaos.mutants.runner import document as table
 from chaos.mutants.runner import judged
+from chaos.profile_names import PROFILES
 
 
 @click.command("mutants")

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from chaos.simulation.own_machine import NoMachine, drawn, machine_class, shown
+from chaos.simulation.own_machine import NoMachine, drawn, machine_class, record_text
 from chaos.violation import Violation
 
 RECORDS: Final = 200
@@ -32,7 +32,7 @@ def check(name: str) -> None:
         if one != other:
             raise NoMachine(
                 f"{word} is not deterministic: two processes that apply the same {number} records "
-                f"(the last is {shown(record)}) are in different states; no clock, no random "
+                f"(the last is {record_text(record)}) are in different states; no clock, no random "
                 "numbers and no order of a set may decide"
             )
 

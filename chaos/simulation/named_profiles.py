@@ -1,4 +1,4 @@
-"""The profiles that a user can name (`chaos.cli.PROFILES`): the kind of run, and the faults."""
+"""The profiles that a user can name: the kind of run, and the faults of each."""
 
 import random
 from collections.abc import Mapping

@@ -95,10 +95,10 @@ class State(NamedTuple):
     values: tuple[bytes, ...]
 
     def __str__(self) -> str:
-        return " | ".join(shown(each) for each in self.values)
+        return " | ".join(record_text(each) for each in self.values)
 
 
-def shown(record: bytes) -> str:
+def record_text(record: bytes) -> str:
     """A record of the user's, in a line of a story."""
     text = record.decode("utf-8", "backslashreplace") if record else "(empty)"
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -128,10 +128,11 @@ class CheckedMachine:
             wrong = str(error) or "an assertion fails"
         except Exception as error:
             raise Violation(
-                "M4", f"{self._name}.apply raises {_shown(error)} at the record {shown(record)}"
+                "M4",
+                f"{self._name}.apply raises {_shown(error)} at the record {record_text(record)}",
             ) from error
         if wrong is not None:
-            raise Violation("M3", f"{wrong}, after the record {shown(record)}: {self.state}")
+            raise Violation("M3", f"{wrong}, after the record {record_text(record)}: {self.state}")
         return result
 
     def snapshot(self) -> Iterator[Sequence[bytes]]:

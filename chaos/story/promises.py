@@ -90,7 +90,8 @@ PROMISES: Final[Mapping[str, Promise]] = MappingProxyType(
         "R12": Promise(
             "an acknowledged record is durable",
             "A fetch acknowledges only durable records. A leader names a voter that fetches from "
-            "below its last acknowledgement (a durability regression).",
+            "below its last acknowledgement (a durability regression), also one that it sends to "
+            "a snapshot or to the end of a common log.",
             "The leader counts a replica that does not have the record on its disk.",
         ),
         "R13": Promise(
@@ -279,7 +280,9 @@ PROMISES: Final[Mapping[str, Promise]] = MappingProxyType(
         "P9": Promise(
             "",
             "An ISR grows only under a leader, or by an election, and then to the elected broker "
-            "alone.",
+            "alone. That one comes from the ISR or the ELR; where unclean elections are not "
+            "allowed, only the last known leader may come from elsewhere, and only once no "
+            "replica is eligible.",
         ),
         "P10": Promise(
             "",
@@ -299,13 +302,16 @@ PROMISES: Final[Mapping[str, Promise]] = MappingProxyType(
         "P13": Promise(
             "",
             "A move that ends without completing restores the replicas before the step, in their "
-            "order; a partition that had a leader still has one.",
+            "order, however often the step was redirected and whether or not one is under way "
+            "then; a partition that had a leader still has one.",
         ),
         "P14": Promise(
             "",
             "A completed move leaves exactly its target. Replicas that were being added for an "
             "old target and are not in sync leave at once. Without limits, each replica is in the "
-            "target, is being removed, or was there before.",
+            "target, is being removed, or was there before. The original replicas are those that "
+            "a cancel would have restored when the target was set; a cancel leaves none that only "
+            "an older target had.",
         ),
         "P15": Promise(
             "",
@@ -326,11 +332,15 @@ PROMISES: Final[Mapping[str, Promise]] = MappingProxyType(
             "no acknowledged record is lost",
             "No acknowledged record is lost or moved, and none is stored twice, however often it "
             "was sent.",
+            "A producer has the answer that its record is stored, and no consumer gets it, or "
+            "gets it twice.",
         ),
         "P19": Promise(
             "the ISR holds what is committed",
             "A record that a leader takes for committed is in the files of every in-sync replica, "
             "and of every replica that joins the ISR; in the end all replicas are equal.",
+            "A record that a producer takes for stored, or that a consumer has read, is lost with "
+            "one broker.",
         ),
         "P20": Promise(
             "",
@@ -355,6 +365,16 @@ PROMISES: Final[Mapping[str, Promise]] = MappingProxyType(
             "",
             "A broker whose metadata has a pause of a copy requests nothing more of it, unless a "
             "running throttled move copies to the broker as well.",
+        ),
+        "P25": Promise(
+            "",
+            "A broker that has not stopped cleanly in its last epoch is in no ELR when it "
+            "registers again, and with eligible leader replicas in no ISR, whatever it claims.",
+        ),
+        "P26": Promise(
+            "",
+            "A follower that is proposed for the ISR has the log of the leader up to the start of "
+            "the leader epoch (KAFKA-7128).",
         ),
         "L1": Promise(
             "linearizability",

@@ -4,16 +4,18 @@ It listens to the trace and to the checkers. An event has a weight: the more it 
 elections, logs and faults, the more readily the story keeps it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from chaos.cluster.invariants.record_parser import ParsedRecord
 from chaos.invariants.disk_format import StoredBatch
 from chaos.invariants.durable_state import DurableVote, Incarnation
 from chaos.invariants.observer import Observer
 from chaos.invariants.voter_sets import voter_set_in
 from chaos.network.virtual_network import Packet
 from chaos.simulation.runtime import Timeline, Trace
+from chaos.story.metadata_records import MetadataWords
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -33,6 +35,12 @@ DECISIVE: Final = 5
 NOTABLE: Final = 3
 USUAL: Final = 1
 NOISE: Final = 0
+CLIENT: Final = "client"
+"""The kind of the answers to clients."""
+MARK: Final = "mark"
+"""The kind of the high watermarks of the quorum."""
+UNTOLD: Final = ("BeginTransaction", "EndTransaction", "AbortTransaction", "FeatureLevel")
+"""Types of metadata records that no story needs."""
 RECORDS: Final = "{records}"
 
 
@@ -54,17 +62,25 @@ class Event:
     """The records that it is about, if any: [start, end)."""
     kind: str = ""
     """Events of one kind and replica that follow each other may be told as one."""
+    partition: str = ""
+    """The partition that it is about, as topic-number; then the records are those of its log."""
 
     def __str__(self) -> str:
-        return self.text.replace(RECORDS, told(self.start, self.end))
+        return self.text.replace(RECORDS, span_text(self.start, self.end))
 
 
 class Recorder(Observer):
     """All events of one run, in order."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, replicas: Collection[int]) -> None:
         self.events: list[Event] = []
         self._timeline = timeline
+        self._replicas = replicas
+        self._metadata = MetadataWords()
+        self._appended: dict[tuple[int, str], int] = {}
+        """The end of each broker's log of a partition, in memory."""
+        self._written: dict[tuple[int, str], int] = {}
+        """The same in its files."""
         self._lost: dict[int, dict[int, int]] = {}
         """The epochs of the records that have left a replica's log, by offset."""
 
@@ -78,10 +94,11 @@ class Recorder(Observer):
         epoch: int | None = None,
         records: tuple[int, int] = (0, 0),
         kind: str = "",
+        partition: str = "",
     ) -> None:
         """Add an event of this moment."""
         now_ms, (start, end) = self._timeline.now_ms, records
-        self.events.append(Event(now_ms, who, text, weight, to, epoch, start, end, kind))
+        self.events.append(Event(now_ms, who, text, weight, to, epoch, start, end, kind, partition))
 
     # --- `chaos.invariants.observer.Observer` ------------------------------------------------
 
@@ -138,7 +155,39 @@ class Recorder(Observer):
     def high_watermark_told(self, who: Incarnation, high_watermark: int) -> None:
         """See `Observer`."""
         records = max(0, high_watermark - 1), high_watermark
-        self.add(who.id, f"high watermark {high_watermark}", USUAL, records=records, kind="mark")
+        self.add(who.id, f"high watermark {high_watermark}", USUAL, records=records, kind=MARK)
+
+    def partition_appended(self, broker: int, partition: str, end: int) -> None:
+        """See `Observer`."""
+        self._grown(self._appended, broker, partition, end, f"appends {RECORDS} of {partition}")
+
+    def partition_written(self, broker: int, partition: str, end: int) -> None:
+        """See `Observer`."""
+        text = f"has {RECORDS} of {partition} in its files"
+        self._grown(self._written, broker, partition, end, text)
+
+    def _grown(
+        self, ends: dict[tuple[int, str], int], broker: int, partition: str, end: int, text: str
+    ) -> None:
+        """Add an event if more than before is there; a log that was cut begins again there."""
+        start, ends[broker, partition] = ends.get((broker, partition), 0), end
+        if end > start:
+            kind = text.partition(" ")[0] + partition
+            self.add(broker, text, USUAL, records=(start, end), kind=kind, partition=partition)
+
+    def partition_committed(
+        self, leader: int, partition: str, end: int, file_ends: Mapping[int, int]
+    ) -> None:
+        """See `Observer`."""
+        ends = ", ".join(f"those of {each} end at {has}" for each, has in file_ends.items())
+        text = f"high watermark of {partition} is {end} at its leader; files of the ISR: {ends}"
+        records = max(0, end - 1), end
+        self.add(leader, text, NOTABLE, records=records, partition=partition)
+
+    def partition_acknowledged(self, partition: str, start: int, end: int) -> None:
+        """See `Observer`."""
+        text = f"a producer has the answer that {RECORDS} of {partition} are stored"
+        self.add(None, text, NOTABLE, records=(start, end), partition=partition)
 
     # --- the trace ---------------------------------------------------------------------------
 
@@ -149,14 +198,22 @@ class Recorder(Observer):
                 self._message(who)
             case "nemesis", str():
                 self.add(None, f"fault: {what.rpartition(' (')[0]}", FAULT)
+            case int(), _ if who not in self._replicas:
+                self.add(None, f"client {who}: {what}", USUAL, kind=CLIENT)
             case int() | Incarnation(), str():
                 replica = who if isinstance(who, int) else who.id
                 if what.startswith("led "):
                     self.add(replica, what.replace("led", "leads no more in", 1), NOTABLE)
                 elif not what.startswith(("commits ", "leads ")):
-                    self.add(replica, what, DECISIVE)
+                    is_first = what.startswith("starts: ") and not self._timeline.now_ms
+                    is_usual = is_first or what.startswith("is registered ")
+                    self.add(replica, what, USUAL if is_usual else DECISIVE)
             case int(), _:
                 self.add(who, str(what), NOTABLE)
+            case _, ParsedRecord():
+                words, partition = self._metadata.text(what), self._metadata.partition_of(what)
+                weight = NOTABLE if partition else NOISE if what.type in UNTOLD else USUAL
+                self.add(None, f"metadata: {words}", weight, partition=partition)
             case _:
                 self.add(None, f"{who} {what}", NOTABLE)
 
@@ -188,7 +245,7 @@ def _weight(request: Request, response: Response | None) -> tuple[int, tuple[int
             return NOISE, (0, 0)
 
 
-def told(start: int, end: int) -> str:
+def span_text(start: int, end: int) -> str:
     """The records [start, end) in words."""
     return f"record {start}" if end - start == 1 else f"records {start} to {end - 1}"
 

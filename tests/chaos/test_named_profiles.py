@@ -2,9 +2,9 @@
 
 import pytest
 
-from chaos.cli import PROFILES
 from chaos.cluster.profile import ClusterProfile
 from chaos.outcome import run
+from chaos.profile_names import PROFILES
 from chaos.simulation.named_profiles import FOCUSES, drawn
 from chaos.simulation.profile import Fault, Hostility, Profile
 

@@ -83,6 +83,8 @@ class PartitionDisk:
         return [(each, each.log.commit(sync=False).offset) for each in grown]
 
     def _wrote(self, written: list[tuple[Partition, int]]) -> None:
+        process = self._process
         for partition, end in written:
+            process.world.invariants.observer.partition_written(process.id, str(partition), end)
             if partition.is_open:
                 partition.wrote(end)

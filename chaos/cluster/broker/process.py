@@ -133,6 +133,8 @@ class BrokerProcess(BrokerNode):
 
     def on_append(self, partition: Partition) -> None:
         """See the port."""
+        observer = self.world.invariants.observer
+        observer.partition_appended(self.broker_id, str(partition), partition.log_end)
         self.replicas.disk.write_soon(partition)
         self.fetch_handler.on_change(partition)
 

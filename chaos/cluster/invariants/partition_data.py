@@ -73,10 +73,13 @@ class PartitionRecords:
 
     def acknowledged(self, number: int, base: int, values: list[bytes]) -> None:
         """P18: the records of a producer were acknowledged at this offset."""
+        name, end = f"{KEPT}-{number}", base + len(values)
+        self._world.invariants.observer.partition_acknowledged(name, base, end)
         known = self._acknowledged.setdefault(number, {})
         for offset, value in enumerate(values, base):
             if known.setdefault(offset, value) != value:
-                text = f"{number}/{offset} is acknowledged as {value!r} and as {known[offset]!r}"
+                what = f"record {offset} of {name}"
+                text = f"{what} is acknowledged as {value!r} and as {known[offset]!r}"
                 raise Violation("P18", text)
 
     def read(self, number: int, stored: tuple[StoredBatch, ...]) -> None:
@@ -84,7 +87,8 @@ class PartitionRecords:
         known = self._read.setdefault(number, {})
         for offset, value in values_of(stored).items():
             if known.setdefault(offset, value) != value:
-                text = f"{value!r} is read at {number}/{offset}, before it was {known[offset]!r}"
+                what = f"record {offset} of {KEPT}-{number}"
+                text = f"{what} is read as {value!r}, before it was {known[offset]!r}"
                 raise Violation("P20", text)
 
     def committed(self, broker_id: int, partition: Partition) -> None:
@@ -98,14 +102,15 @@ class PartitionRecords:
         end = partition.high_watermark
         if self._history.model.topics[key.topic_id.hex] == KEPT:
             self.is_committed(key, end)
-        for member in part.isr:
-            if member in self._lost:
-                continue
-            has = end_on(self._disk(member), partition.key)
+        in_sync = without(part.isr, tuple(self._lost))
+        ends = {member: end_on(self._disk(member), key) for member in in_sync}
+        self._world.invariants.observer.partition_committed(broker_id, str(partition), end, ends)
+        for member, has in ends.items():
             if has < end:
                 raise Violation(
                     "P19",
-                    f"{partition} is committed up to {end}, in-sync replica {member} ends at {has}",
+                    f"broker {broker_id} takes {partition} for committed below {end}, but the "
+                    f"files of {member}, which is in sync, end at {has}",
                 )
 
     def proposed(self, leader: int, partition: Partition, proposal: IsrProposal) -> None:
@@ -125,8 +130,11 @@ class PartitionRecords:
                 continue
             has = end_on(self._disk(member), key)
             if has < start:
-                text = f"{member} is to join the ISR of {key} at {has}, epoch {part.leader_epoch}"
-                raise Violation("P26", f"{text} begins at {start}")
+                raise Violation(
+                    "P26",
+                    f"broker {member} is proposed for the ISR of {partition} with a log that ends "
+                    f"at {has}, but leader epoch {part.leader_epoch} begins at {start}",
+                )
 
     def loses(self, broker_id: int) -> None:
         """Note that a broker's disk is about to lose data that other in-sync replicas have."""
@@ -148,7 +156,8 @@ class PartitionRecords:
             for member in without(each.fields["isr"], tuple(self._lost)):
                 has = end_on(self._disk(member), key) if end else 0
                 if has < end:
-                    text = f"{member} joins the ISR of {key} at {has}, committed is {end}"
+                    name = f"{self._history.model.topics[key.topic_id.hex]}-{key.number}"
+                    text = f"{member} joins the ISR of {name} at {has}, committed is {end}"
                     raise Violation("P19", text)
 
     def _registered(self, broker_id: int, incarnation: str) -> None:
@@ -185,9 +194,8 @@ class PartitionRecords:
         for rule, known in (("P18", self._acknowledged), ("P20", self._read)):
             for offset, value in known.get(key.number, {}).items():
                 if found.get(offset) != value:
-                    text = (
-                        f"{value!r} was at {key.number}/{offset}, now it is {found.get(offset)!r}"
-                    )
+                    what = f"record {offset} of {KEPT}-{key.number}"
+                    text = f"{what} was {value!r}, now it is {found.get(offset)!r}"
                     raise Violation(rule, text)
         written = list(found.values())
         if len({*written}) != len(written):
