@@ -7,6 +7,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
@@ -73,9 +74,9 @@ def interruptible() -> Iterator[Interrupt]:
         signal.signal(signal.SIGINT, before)
 
 
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that gives out the seeds."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _end_at_interrupt() -> None:
+    """Let Ctrl-C end a process that runs seeds at once, without a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +203,10 @@ def run_many(
     with progress, interruptible() as interrupt:
         task = progress.add_task("seeds", total=limit)
         for wave in waves(base, limit, jobs):
-            for outcome in outcomes(plan.run, wave, jobs):
+            for outcome in until_interrupted(outcomes(plan.run, wave, jobs), interrupt):
                 totals.add(outcome)
                 what = f"seeds, {len(totals.failures)} failed" if totals.failures else "seeds"
                 progress.update(task, advance=1, description=what)
-                if interrupt.has_come:
-                    break
             is_late = until_ms is not None and monotonic_ms() >= until_ms
             if is_late or interrupt.has_come or (totals.failures and not keep_going):
                 break
@@ -239,6 +238,18 @@ def waves(base: int, limit: int | None, jobs: int) -> Iterator[Sequence[int]]:
         size = min(2 * size, WAVE_MAX)
 
 
+def until_interrupted(found: Iterator[Outcome], interrupt: Interrupt) -> Iterator[Outcome]:
+    """These outcomes until Ctrl-C, which also ends the processes that run seeds."""
+    try:
+        for outcome in found:
+            yield outcome
+            if interrupt.has_come:
+                return
+    except BrokenProcessPool:
+        if not interrupt.has_come:
+            raise
+
+
 def outcomes(
     run_seed: Callable[[int], Outcome], seeds: Sequence[int], jobs: int
 ) -> Iterator[Outcome]:
@@ -246,7 +257,7 @@ def outcomes(
     if jobs == 1:
         yield from map(run_seed, seeds)
         return
-    with ProcessPoolExecutor(jobs, initializer=_ignore_interrupts) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_end_at_interrupt) as pool:
         yield from pool.map(run_seed, seeds, chunksize=max(1, min(SEEDS_AT_ONCE, len(seeds) // 8)))
 
 
