@@ -414,8 +414,10 @@ def flood(process: Process) -> bool:
         clients.want_voters(process, AddVoterRequest(voter=voter, timeout_ms=timeout_ms))
     # For every other seed the records are so large that the byte limit applies first.
     value = VALUE.ljust(2 * bounds.uncommitted_bytes // bounds.uncommitted_records, b".")
+    own = process.world.own_client
     for _ in range(TIMES * bounds.uncommitted_records):
-        clients.propose(process, [VALUE if process.world.profile.seed % 2 else value])
+        ours = [VALUE if process.world.profile.seed % 2 else value]
+        clients.propose(process, ours if own is None else own.records(1))
     for number in STRANGERS:
         for request in _of_stranger(process, ReplicaKey(ReplicaId(number))):
             process.world.network.post(Packet(ReplicaId(number), process.id, 0, 0, request))

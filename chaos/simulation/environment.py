@@ -18,7 +18,7 @@ from chaos.invariants.quorum import QuorumInvariants
 from chaos.network.gossip import AddressDirectory
 from chaos.network.virtual_network import Network
 from chaos.simulation.machine import EPOCH_WALL_MS, FOLDER, LOG, Machine
-from chaos.simulation.own_machine import OwnMachineHistory
+from chaos.simulation.own_machine import OwnClient, OwnMachineHistory
 from chaos.simulation.profile import CALM, Fault, Profile, Rates
 from chaos.simulation.runtime import Timeline, Trace, below
 from quorum.core.vocabulary import ReplicaId
@@ -50,6 +50,9 @@ class Environment(ABC):
         self.rates: Rates = CALM
         self.on_told: Callable[[ReplicaId], None] = lambda _: None
         """Called when a replica has learned of a higher high watermark."""
+        own, stream = profile.machine, self._stream("own machine")
+        self.own_client = None if own is None else OwnClient(own, stream)
+        """The clients of a user's state machine, if one is run."""
         self._rng = self._stream("world")
 
     @property

@@ -18,7 +18,6 @@ from chaos.invariants.voter_sets import has_majority
 from chaos.nemesis.nemesis import WISH_EVERY_MS, Nemesis
 from chaos.nemesis.operator import Operator
 from chaos.simulation import clients
-from chaos.simulation.own_machine import OwnClient
 from chaos.simulation.process import Process
 from chaos.simulation.profile import (
     CALM,
@@ -91,8 +90,6 @@ class Simulation:
         self._reads = random.Random(f"{profile.seed}/reads")
         self._transactions = random.Random(f"{profile.seed}/transactions")
         self._hostile = self._hostile_node(random.Random(f"{profile.seed}/hostile"))
-        own = profile.machine
-        self._client = None if own is None else OwnClient(own, self._rng)
         self._proposing = True
         self._words = 0
 
@@ -360,7 +357,8 @@ class Simulation:
         if not self._proposing:
             return
         count = self._rng.randrange(1, 4)
-        values = self._values(count) if self._client is None else self._client.records(count)
+        own = world.own_client
+        values = self._values(count) if own is None else own.records(count)
         for process in [*world.processes.values()]:
             if clients.propose(process, values):
                 self._words += count

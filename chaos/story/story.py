@@ -91,6 +91,8 @@ def story_of(
         is_of_these = is_of_these and (is_of_quorum or bool(event.partition))
         about += ABOUT_IT * is_of_these + IS_IT * (event.partition in partitions)
         about += ABOUT_IT * (event.kind == CLIENT and rule.startswith("L"))
+        # A state machine is seldom wrong but after a snapshot.
+        about += 2 * IS_IT * (rule.startswith("M") and "loads the snapshot" in event.text)
         is_other = bool(event.partition) and event.partition not in partitions and partitions
         if is_other and event.weight < FAULT:
             return 0, place

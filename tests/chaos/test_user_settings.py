@@ -55,7 +55,8 @@ def test_settings_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     heartbeat = "broker.heartbeat.interval.ms=1500"
     with pytest.raises(InvalidSetting, match=r"1500, more than half of .* which is 2000"):
         settings(tmp_path, heartbeat)
-    assert settings(tmp_path, heartbeat, "broker.session.timeout.ms=3000")
+    fitting = settings(tmp_path, heartbeat, "broker.session.timeout.ms=3000")
+    assert fitting.cluster["session_timeout_ms"] == 3_000
 
 
 @pytest.mark.thorough
