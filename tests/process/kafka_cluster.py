@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from admin.client.admin_client import AdminClient
 from admin.model import TopicDescription
 from admin.tools.local_cluster import LocalCluster
@@ -21,11 +19,6 @@ from tests.process.kafka_groups import PARTITIONS, group_traffic
 from tests.process.kafka_traffic import Traffic
 from tests.support.kafka_tools import runtime
 
-VERSIONS: Final = (
-    "4.3.1",
-    pytest.param("4.2.0", marks=pytest.mark.long),
-    pytest.param("3.9.1", marks=pytest.mark.long),
-)
 REPLICATION_FACTOR: Final = 3
 SESSION_MS: Final = 5_000
 # A session outlives three heartbeats that come late or not at all, as with Kafka's own numbers.

@@ -10,11 +10,10 @@ from typing import Final
 
 import pytest
 
-from admin.tools.kafka_runtime import RELEASES
 from quorum.core.vocabulary import uuid_to_text
 from statemachine.security.authorizer import Authorizer, Operation
 from tests.statemachine.support.acl_sets import Request, Scene, image_of, random_scene
-from tests.support.kafka_tools import runtime
+from tests.support.kafka_tools import VERSIONS, runtime
 from tests.support.tree import ROOT
 
 pytestmark = pytest.mark.process
@@ -48,7 +47,7 @@ def ours(scene: Scene) -> Iterator[tuple[Request, str]]:
         yield asked, " ".join("allowed" if each else "denied" for each in (one, some))
 
 
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", VERSIONS)
 def test_every_decision_is_that_of_kafkas_own_authorizer(
     version: str, authorizer_requests: int
 ) -> None:

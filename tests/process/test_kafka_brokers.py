@@ -15,12 +15,13 @@ import pytest_asyncio
 
 from admin.tools.demo.story import plan_moves
 from admin.tools.local_plan import log_dir
-from tests.process.kafka_cluster import VERSIONS, KafkaCluster, kafka_cluster
+from tests.process.kafka_cluster import KafkaCluster, kafka_cluster
 from tests.process.kafka_first_clients import TOPIC, come_all_at_once, creations
 from tests.process.kafka_groups import PARTITIONS
 from tests.process.kafka_traffic import UNMODIFIED_CLIENTS
 from tests.process.kafka_transactions import tell_the_story
 from tests.process.local_process import Done, metaquorum
+from tests.support.kafka_tools import VERSIONS
 
 pytestmark = [
     pytest.mark.process,

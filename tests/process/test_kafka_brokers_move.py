@@ -13,9 +13,9 @@ import pytest
 import pytest_asyncio
 
 from controller.move_requests import OngoingReassignment
-from tests.process.kafka_cluster import VERSIONS
 from tests.process.kafka_operator import PATIENCE_SECONDS, Operator, operator, until
 from tests.process.kafka_traffic import UNMODIFIED_CLIENTS
+from tests.support.kafka_tools import VERSIONS
 
 pytestmark = [
     pytest.mark.long,

@@ -21,20 +21,16 @@ from tests.process.kafka_operator import until
 from tests.process.kafka_tools_process import Said, acl_tool
 from tests.process.local_process import Done, metaquorum
 from tests.process.secured_kafka import SecuredKafka, secured_kafka
+from tests.support.kafka_tools import VERSIONS
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
-RELEASES: Final = [
-    pytest.param("4.3.1"),
-    pytest.param("4.2.0", marks=pytest.mark.long),
-    pytest.param("3.9.1", marks=pytest.mark.long),
-]
 PARTITIONS: Final = 4
 RECORDS: Final = 200
 SECONDS_MAX: Final = 60
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=RELEASES)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=VERSIONS)
 async def kafka(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[SecuredKafka]:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from admin.tools.kafka_runtime import RELEASES
 from statemachine.security.authorization import AuthorizerConfig
 from tests.process.kafka_tools_process import acl_tool, tools_room
 from tests.support.controllers import Node, a_controller
-from tests.support.kafka_tools import runtime
+from tests.support.kafka_tools import VERSIONS, runtime
 
 pytestmark = pytest.mark.process
 
@@ -37,7 +36,7 @@ async def with_tools(version: str, folder: Path, use: Callable[[Node, "Ask"], ob
 Ask = Callable[..., str]
 
 
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", VERSIONS)
 async def test_acls_are_added_listed_and_removed(version: str, tmp_path: Path) -> None:
     script = acl_tool(version)
 
@@ -59,7 +58,7 @@ async def test_acls_are_added_listed_and_removed(version: str, tmp_path: Path) -
     await with_tools(version, tmp_path, use)
 
 
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", VERSIONS)
 async def test_scram_credentials_are_set_described_and_deleted(
     version: str, tmp_path: Path
 ) -> None:

@@ -130,6 +130,7 @@ async def test_the_tools_of_kafka_4_2_answer_as_on_its_own_controllers(
     await play(names, transcripts, tmp_path, version="4.2.0", founded_at=21, brokers=4)
 
 
+@pytest.mark.long
 async def test_the_tools_of_kafka_3_9_answer_as_on_its_own_controllers(
     transcripts: Transcripts, tmp_path: Path
 ) -> None:

@@ -15,6 +15,13 @@ from tests.support.kafka_classes import sharing_classes
 
 TOOL_SECONDS_MAX: Final = 60
 
+VERSIONS: Final = (
+    "4.3.1",
+    pytest.param("4.2.0", marks=pytest.mark.long),
+    pytest.param("3.9.1", marks=pytest.mark.long),
+)
+"""The releases of Kafka that a test runs with; the older ones in `make long`."""
+
 _folders: Final[list[Path]] = []
 
 
