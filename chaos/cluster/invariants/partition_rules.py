@@ -249,7 +249,10 @@ def _of_an_end(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     is_whole = set(change.gone) <= set(before.adding) and not change.reverts
     is_complete = cluster.is_complete(key, change.done, after.isr)
     has_grown = is_whole and cluster.has_grown(change.done, after.isr)
-    in_time = elected or is_as_before or is_complete or has_grown
+    # A move whose target is the original is over in the same way if it is cancelled.
+    is_back = before.went_back_to(after.replicas) and before.target == before.original
+    is_cancelled = is_back and cluster.was_requested(key, ())
+    in_time = elected or is_as_before or is_complete or has_grown or is_cancelled
     heirs = [each for each in after.replicas if each in after.isr and cluster.live(each)]
     leaders = (NOBODY, before.leader, after.replicas[0], *heirs[:1])
     needed = min(cluster.min_isr(key, after.replicas), len(after.final))
