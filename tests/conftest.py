@@ -39,6 +39,9 @@ ON_SPARK: Final = tuple(
 )
 """Where the tests are that use one Spark session."""
 
+ON_KAFKA: Final = "tests/process/test_kafka_"
+"""The modules that start brokers or controllers of Kafka."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--rewrite`, which `make golden` passes, and the options of other targets."""
@@ -63,10 +66,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 class _ByModule(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """A module stays in one worker, and so do all that share a Spark session: a second costs more
-    processor time than many of their tests."""
+    processor time than many of their tests. So do those with clusters of Kafka: on two cores, two
+    of them at a time would fence each other's brokers."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith(ON_SPARK) else str(super()._split_scope(nodeid))
+        if nodeid.startswith(ON_SPARK):
+            return "spark"
+        if nodeid.startswith(ON_KAFKA):
+            return "kafka"
+        return str(super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -83,7 +91,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with what takes longest: Spark, the modules that start processes, and many seeds.
+    """Begin with what takes longest: Spark, Kafka, the modules that start processes, many seeds.
 
     Under `--rewrite`, leave out every test that records nothing.
     """
@@ -98,6 +106,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(
         key=lambda item: (
             not item.nodeid.startswith(ON_SPARK),
+            not item.nodeid.startswith(ON_KAFKA),
             *(item.path not in paths for paths in marked.values()),
         )
     )
