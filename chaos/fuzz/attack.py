@@ -45,8 +45,11 @@ BATCH_MAX: Final = 24
 """Frames that are pipelined on one connection."""
 ADDRESSES: Final = ("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5")
 """Where the connections come from; the well-behaved client has another address."""
-ANSWER_SECONDS: Final = 2.0
-"""The time without an answer after which a connection is given up."""
+ANSWER_SECONDS: Final = 10.0
+"""The time without an answer after which a connection is given up. What it still holds counts as
+read, so a node without a core must not come to that."""
+HTTP_ANSWER_SECONDS: Final = 2.0
+"""The same for HTTP, where a body that is not whole gets no answer."""
 HALF_OPEN_SECONDS: Final = 0.2
 HALF_OPEN_MAX: Final = 32
 REFUSED_MAX: Final = 2_000
@@ -249,7 +252,8 @@ class Attack:
         _write(writer, data)
         answers = self._http_answers if self._is_http else self._kafka_answers
         expected = len(batch) - 1 if ends else len(batch) + 1
-        patience = HALF_OPEN_SECONDS if ends else ANSWER_SECONDS
+        whole = HTTP_ANSWER_SECONDS if self._is_http else ANSWER_SECONDS
+        patience = HALF_OPEN_SECONDS if ends else whole
         is_open, answered = True, 0
         try:
             async with asyncio.timeout(patience) as limit:
