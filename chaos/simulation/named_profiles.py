@@ -101,8 +101,9 @@ def drawn(seed: int, name: str) -> Profile:
     profile = ClusterProfile.drawn(seed) if is_cluster else Profile.drawn(seed)
     if name in ("hostile", "hostile-cluster"):
         return replace(profile, hostility=hostility_of(seed))
-    focus = FOCUSES.get(name)
-    return profile if focus is None else focused(profile, focus, random.Random(f"{seed}/{name}"))
+    if name in ("everything", "quorum", "cluster"):
+        return profile
+    return focused(profile, FOCUSES[name], random.Random(f"{seed}/{name}"))
 
 
 def focused(profile: Profile, focus: Focus, rng: random.Random) -> Profile:

@@ -134,5 +134,5 @@ def test_copies_stand_still_while_their_moves_are_paused() -> None:
 
 
 def test_every_other_seed_is_a_cluster_and_those_of_the_quorum_stay_what_they_are() -> None:
-    assert drawn(4, "both") == drawn(4, "quorum") == Profile.drawn(4)
-    assert drawn(5, "both") == drawn(5, "cluster") == ClusterProfile.drawn(5)
+    assert drawn(4, "everything") == drawn(4, "quorum") == Profile.drawn(4)
+    assert drawn(5, "everything") == drawn(5, "cluster") == ClusterProfile.drawn(5)
