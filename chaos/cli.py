@@ -1,7 +1,6 @@
 """The commands of `metaquorum chaos`; in a checkout, the package `chaos` runs with more of them.
 
-This module imports little more than click, as `metaquorum --help` must be quick: a command imports
-what it runs.
+A command imports what it runs: the simulation is the whole product.
 """
 
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Final
 
 import click
 
+from chaos.processes import command as processes
 from chaos.profile_names import PROFILES, SEEDS
 
 SEEDS_MAX: Final = 10_000_000
@@ -31,28 +31,13 @@ FILE: Final = click.Path(path_type=Path, dir_okay=False)
 READ: Final = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
-PROCESSES: Final = {"run": "command", "report": "report_command"}
-"""The commands of `chaos.processes.command`, by their names in it."""
-
-
-class _Commands(click.Group):
-    """Imports what breaks real processes once it is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *PROCESSES})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in PROCESSES:
-            return super().get_command(ctx, cmd_name)
-        from chaos.processes import command
-
-        found: click.Command = getattr(command, PROCESSES[cmd_name])
-        return found
-
-
-@click.group(cls=_Commands)
+@click.group()
 def main() -> None:
     """Break the quorum on purpose: in virtual time (sim), or real processes (run)."""
+
+
+main.add_command(processes.command)
+main.add_command(processes.report_command)
 
 
 @main.command(help=HELP)

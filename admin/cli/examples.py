@@ -87,6 +87,8 @@ EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
         "dump-log": "metaquorum dump-log /tmp/mq/controller-1/data/__cluster_metadata-0/*.log",
         "chaos sim": "metaquorum chaos sim --minutes 5 --save case.json",
         "chaos crashes": "metaquorum chaos crashes --images 10000",
+        "chaos run": "metaquorum chaos run --rounds 20 --page run.html",
+        "chaos report": "metaquorum chaos report ours.json kafkas.json --page both.html",
         "lag report": "metaquorum lag report /data/c1 /data/c2 /data/c3",
         "lag watch": "metaquorum lag watch /data",
         "lag archive": "metaquorum lag archive /data --archive /archive/mq --keep 90d",

@@ -92,7 +92,7 @@ def test_a_snapshot_that_forgets_makes_replicas_differ(write: Write) -> None:
 
 
 def test_a_snapshot_that_is_read_wrongly_is_found_at_once(write: Write) -> None:
-    failure = first_failure(write("self.total = int(total)", "self.total = int(total) + 1"))
+    failure = first_failure(write("= int(total), {", "= int(total) + 1, {"))
     assert failure.rule == "M2"
     assert "restored from" in failure.text
 
