@@ -2,8 +2,10 @@
 
 from chaos.cli import main
 from chaos.mutants.commands import run_mutants
+from chaos.processes import command as processes
 
-main.add_command(run_mutants)
+for each in (run_mutants, processes.command, processes.report_command):
+    main.add_command(each)
 
 if __name__ == "__main__":
     main()

@@ -1,6 +1,7 @@
 """The commands of `metaquorum chaos`; in a checkout, the package `chaos` runs with more of them.
 
-A command imports what it runs: the simulation is the whole product.
+A command imports what it runs: the simulation is the whole product. What breaks real processes is
+in `chaos.processes.command`.
 """
 
 from pathlib import Path
@@ -8,7 +9,6 @@ from typing import Final
 
 import click
 
-from chaos.processes import command as processes
 from chaos.profile_names import PROFILES, SEEDS
 
 SEEDS_MAX: Final = 10_000_000
@@ -34,10 +34,6 @@ READ: Final = click.Path(path_type=Path, dir_okay=False, exists=True)
 @click.group()
 def main() -> None:
     """Break the quorum on purpose: in virtual time (sim), or real processes (run)."""
-
-
-main.add_command(processes.command)
-main.add_command(processes.report_command)
 
 
 @main.command(help=HELP)

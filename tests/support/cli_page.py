@@ -25,7 +25,11 @@ def leaves() -> Iterator[tuple[str, click.Command]]:
             yield path, command
         if not isinstance(command, click.Group):
             return
-        for name, inner in command.commands.items():
+        context = click.Context(command)
+        late = [each for each in command.list_commands(context) if each not in command.commands]
+        for name in (*command.commands, *late):
+            inner = command.get_command(context, name)
+            assert inner is not None
             yield from inside(f"{path} {name}", inner)
 
     for name in COMMANDS:
